@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the configuration file. Every fault becomes one line that names the field, the value and the rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from trainsnap_controller.config.model import API_VERSION, Configuration
+
+MAX_BYTES = 1 << 20
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message is one line for the person who wrote it."""
+
+
+def load(path: Path | None) -> Configuration:
+    """The configuration in a file, or all defaults without one. Raises ConfigError."""
+    if path is None:
+        return Configuration()
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(text) > MAX_BYTES:
+        raise ConfigError(f"{path}: is larger than {MAX_BYTES} bytes")
+    return parse(text, str(path))
+
+
+def parse(text: bytes, where: str) -> Configuration:
+    """The configuration in a YAML text; ``where`` names it in messages. Raises ConfigError."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{where}: must be a mapping with apiVersion {API_VERSION} and kind Configuration")
+    for key in ("apiVersion", "kind"):
+        if key not in data:
+            raise ConfigError(f"{where}: {key} is missing; it must be {Configuration().model_dump(by_alias=True)[key]}")
+    try:
+        return Configuration.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {describe(error)}") from error
+
+
+def describe(error: ValidationError) -> str:
+    """All faults of a validation as one line: ``path: rule (value)`` each, separated by semicolons."""
+    lines = []
+    for fault in error.errors(include_url=False):
+        path = ".".join(str(part) for part in fault["loc"])
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            lines.append(f"{path}: unknown field")
+        elif isinstance(fault["input"], str | int | float | bool):
+            lines.append(f"{path}: {message}, got {fault['input']!r}")
+        else:
+            lines.append(f"{path}: {message}" if path else message)
+    return "; ".join(lines)

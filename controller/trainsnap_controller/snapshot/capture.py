@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gets a job its snapshot: finds it, or takes it from the live runtime. The only part of this package with I/O.
+
+A snapshot is created, never applied: of two reconciles that both miss it in their cache one gets 409 and reads what
+the other stored. Called by the TrainJob reconciler; never touches the JobSet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from trainsnap_api.transport import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Resource,
+    TooLarge,
+)
+from trainsnap_api.transport.resources import (
+    CLUSTER_TRAINING_RUNTIME,
+    TRAIN_JOB,
+    TRAINING_RUNTIME,
+    TRAINING_RUNTIME_SNAPSHOT,
+)
+from trainsnap_controller import blocked as reasons
+from trainsnap_controller import constants as c
+from trainsnap_controller.blocked import Blocked, CacheBehind
+from trainsnap_controller.snapshot.digest import beyond_defaults
+from trainsnap_controller.snapshot.document import (
+    JSON,
+    Origin,
+    Owner,
+    Whose,
+    recorded,
+    snapshot_of,
+    whose,
+)
+
+
+class Api(Protocol):
+    """The requests that capturing needs."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JSON: ...
+    async def create(self, resource: Resource, obj: JSON, *, field_validation: str, field_manager: str) -> JSON: ...
+    async def delete(self, resource: Resource, name: str, namespace: str | None = None, *, uid: str) -> None: ...
+    async def merge_patch(
+        self, resource: Resource, name: str, namespace: str | None, body: JSON, *, field_manager: str
+    ) -> JSON: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeRef:
+    """What ``spec.runtimeRef`` of a TrainJob names."""
+
+    group: str
+    kind: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """``Kind.group``, as the reference's messages write it."""
+        return f"{self.kind}.{self.group}"
+
+
+BUILT_IN_KINDS: Mapping[str, Resource] = {
+    f"{resource.kind}.{resource.group}": resource for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """Finds or takes the snapshot of a job.
+
+    ``cached`` gives the snapshot of a (namespace, name) as the cache has it; ``remember`` puts one that was just
+    written there, so that the next reconcile of the job sees it before the watch delivers it.
+    """
+
+    api: Api
+    cached: Callable[[str, str], JSON | None]
+    remember: Callable[[JSON], None]
+    now: Callable[[], datetime]
+    opaque_kinds: Mapping[str, Resource] = field(default_factory=dict)
+    keep_annotations: Collection[str] = ()
+
+    async def obtain(
+        self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Callable[[JSON], object]
+    ) -> JSON:
+        """The job's snapshot.
+
+        ``jobset`` is the job's own live JobSet or None; ``check`` raises when the job does not fit a runtime object.
+
+        Raises ``Blocked`` when the job cannot go on, ``CacheBehind`` when the cache is too old to decide, and the
+        transport's errors for what a retry may heal.
+        """
+        found = self.cached(owner.namespace, owner.name)
+        if found is None:
+            return await self._take(owner, ref, jobset, check)
+        if whose(found, owner) is Whose.OURS:
+            return found
+        return await self._settle(owner, ref, jobset, check)
+
+    async def _take(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Callable[[JSON], object]) -> JSON:
+        runtime = await self._live_runtime(owner, ref, jobset)
+        origin = _origin(jobset, runtime, ref)
+        if jobset is None:
+            check(runtime)
+        wanted = snapshot_of(
+            owner, runtime, origin=origin, captured_at=self.now(), keep_annotations=self.keep_annotations
+        )
+        try:
+            stored = await self.api.create(
+                TRAINING_RUNTIME_SNAPSHOT, wanted, field_validation="Strict", field_manager=c.FIELD_MANAGER
+            )
+        except AlreadyExists:
+            return await self._settle(owner, ref, jobset, check)
+        except (BadRequest, Forbidden, Invalid, TooLarge) as error:
+            raise Blocked(
+                reasons.SNAPSHOT_REJECTED, f"the API server refused the snapshot of {ref.kind} {ref.name}: {error.message}"
+            ) from error
+        await self._verify(owner, ref, wanted, stored)
+        self.remember(stored)
+        return stored
+
+    async def _live_runtime(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None) -> JSON:
+        resource = BUILT_IN_KINDS.get(ref.key) or self.opaque_kinds.get(ref.key)
+        if resource is None:
+            raise Blocked(
+                reasons.RUNTIME_NOT_SUPPORTED,
+                f"unsupported runtime: {ref.key}; spec.runtimeRef must name one of "
+                f"{', '.join(sorted([*BUILT_IN_KINDS, *self.opaque_kinds]))}",
+            )
+        try:
+            return await self.api.get(resource, ref.name, owner.namespace if resource.namespaced else None)
+        except NotFound as error:
+            where = f"namespace {owner.namespace}" if resource.namespaced else "the cluster"
+            missing = f"spec.runtimeRef: {ref.kind} {ref.name!r} does not exist in {where}"
+            if jobset is not None:
+                raise Blocked(reasons.SNAPSHOT_LOST, f"the snapshot is gone, and {missing}") from error
+            raise Blocked(reasons.RUNTIME_NOT_FOUND, missing) from error
+
+    async def _verify(self, owner: Owner, ref: RuntimeRef, wanted: JSON, stored: JSON) -> None:
+        kept = ("source", "spec", "opaque")
+        found = list(
+            beyond_defaults({k: wanted[k] for k in kept if k in wanted}, {k: stored[k] for k in kept if k in stored})
+        )
+        if not found:
+            return
+        await self._delete(owner, stored["metadata"]["uid"])
+        raise Blocked(
+            reasons.SNAPSHOT_REJECTED,
+            f"the API server did not store {ref.kind} {ref.name} as it is; {found[0]}"
+            + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
+        )
+
+    async def _settle(
+        self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Callable[[JSON], object]
+    ) -> JSON:
+        """An object of the snapshot's name exists: decide on its live state, after making sure that the job is live."""
+        try:
+            live = await self.api.get(TRAINING_RUNTIME_SNAPSHOT, owner.name, owner.namespace)
+        except NotFound:
+            raise CacheBehind(f"snapshot {owner.namespace}/{owner.name} was removed just now") from None
+        verdict = whose(live, owner)
+        if verdict is not Whose.OURS:
+            await self._require_live(owner)
+        match verdict:
+            case Whose.OURS:
+                self.remember(live)
+                return live
+            case Whose.OURS_STRIPPED:
+                return await self._own_again(owner, live)
+            case Whose.LEFTOVER:
+                await self._delete(owner, live["metadata"]["uid"])
+                raise Blocked(
+                    reasons.LEFTOVER, f"the snapshot of an earlier TrainJob {owner.name!r} is being removed first"
+                )
+            case Whose.FOREIGN:
+                raise Blocked(
+                    reasons.SNAPSHOT_CONFLICT,
+                    f"TrainingRuntimeSnapshot {owner.name!r} exists and was not made for this TrainJob "
+                    f"(metadata.uid {owner.uid}); it is neither used nor overwritten",
+                )
+
+    async def _require_live(self, owner: Owner) -> None:
+        try:
+            job = await self.api.get(TRAIN_JOB, owner.name, owner.namespace)
+        except NotFound:
+            raise CacheBehind(f"TrainJob {owner.namespace}/{owner.name} is gone") from None
+        if job["metadata"]["uid"] != owner.uid or "deletionTimestamp" in job["metadata"]:
+            raise CacheBehind(f"TrainJob {owner.namespace}/{owner.name} was replaced or is being deleted")
+
+    async def _own_again(self, owner: Owner, live: JSON) -> JSON:
+        meta = live["metadata"]
+        body = {
+            "metadata": {
+                "resourceVersion": meta["resourceVersion"],
+                "ownerReferences": [*meta.get("ownerReferences", []), owner.reference],
+            }
+        }
+        stored = await self.api.merge_patch(
+            TRAINING_RUNTIME_SNAPSHOT, owner.name, owner.namespace, body, field_manager=c.FIELD_MANAGER
+        )
+        self.remember(stored)
+        return stored
+
+    async def _delete(self, owner: Owner, uid: str) -> None:
+        try:
+            await self.api.delete(TRAINING_RUNTIME_SNAPSHOT, owner.name, owner.namespace, uid=uid)
+        except NotFound:
+            return
+        except ApiError as error:
+            if error.status == 409:  # the UID precondition failed: another one is there by now
+                raise CacheBehind(f"snapshot {owner.namespace}/{owner.name} was replaced meanwhile") from error
+            raise
+
+
+def _origin(jobset: JSON | None, runtime: JSON, ref: RuntimeRef) -> Origin:
+    """Where the content comes from, given the JobSet that exists already. Raises when it would be another blueprint."""
+    if jobset is None:
+        return Origin.RUNTIME
+    record = recorded(jobset)
+    if record is None:
+        return Origin.LEGACY_JOB
+    if record.matches(runtime):
+        return Origin.RUNTIME
+    meta = runtime["metadata"]
+    raise Blocked(
+        reasons.SNAPSHOT_LOST,
+        f"the snapshot is gone, and {ref.kind} {ref.name} (uid {meta.get('uid')}, generation {meta.get('generation')}) "
+        f"is not the one that the JobSet was built from (uid {record.uid}, generation {record.generation})",
+    )
+
+
+__all__ = ["BUILT_IN_KINDS", "Api", "RuntimeRef", "Snapshots"]

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The digest that identifies a blueprint, and the comparison of what was sent with what the server stored.
+
+Both are pure. The digest is taken over what is POSTed, never over what is read: the API server shows defaults that a
+newer CRD has gained on old objects too, and a digest of the read form would drift with every CRD upgrade.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+_CANONICAL = msgspec.json.Encoder(order="sorted")
+
+# Maps whose keys users choose. The API server never defaults a key into one of them, so a key that appears there
+# was put there by somebody else (a mutating webhook of a third party, for instance).
+_FREE_MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests", "data"})
+
+
+def canonical_json(value: Any) -> bytes:
+    """Canonical JSON: keys sorted, no spaces, UTF-8 unescaped, list order kept."""
+    return _CANONICAL.encode(value)
+
+
+def digest(value: Any) -> str:
+    """``sha256:<hex>`` over the canonical JSON of a value. Absent (None) is digested as JSON ``null``."""
+    return "sha256:" + hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def beyond_defaults(sent: Any, stored: Any, path: str = "") -> Iterator[str]:
+    """Yield one line per place in which ``stored`` differs from ``sent`` by more than defaults added by the server.
+
+    Defaults only ever add object fields. A changed value, a lost field, another list length, or a new key in a map
+    whose keys users choose is more than that: the blueprint would not be the admin's any more.
+    """
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        for key, value in sent.items():
+            where = f"{path}.{key}" if path else key
+            if key in stored:
+                yield from beyond_defaults(value, stored[key], where)
+            elif value is not None:
+                yield f"{where}: was lost"
+        if path.rpartition(".")[2] in _FREE_MAPS:
+            yield from (f"{path}[{key}]: was added" for key in stored if key not in sent)
+    elif isinstance(sent, list) and isinstance(stored, list):
+        if len(sent) != len(stored):
+            yield f"{path}: has {len(stored)} items instead of {len(sent)}"
+            return
+        for index, (one, other) in enumerate(zip(sent, stored, strict=True)):
+            yield from beyond_defaults(one, other, f"{path}[{index}]")
+    elif type(sent) is not type(stored) or sent != stored:
+        yield f"{path}: was changed from {_short(sent)} to {_short(stored)}"
+
+
+def _short(value: Any, limit: int = 80) -> str:
+    text = canonical_json(value).decode()
+    return text if len(text) <= limit else text[: limit - 3] + "..."

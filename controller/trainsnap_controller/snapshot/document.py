@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a TrainingRuntimeSnapshot says, and whose it is. Pure functions: nothing here reads or writes the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any, Final
+
+from trainsnap_controller import constants as c
+from trainsnap_controller.snapshot.digest import digest
+
+JSON = dict[str, Any]
+
+KIND: Final = "TrainingRuntimeSnapshot"
+KNOWN_RUNTIMES: Final = ("TrainingRuntime", "ClusterTrainingRuntime")
+_NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+class Origin(str, Enum):
+    """Where the content of a snapshot came from (``source.origin``)."""
+
+    RUNTIME = "Runtime"
+    CONFIG_MAP = "ConfigMap"
+    LEGACY_JOB = "LegacyJob"
+    SNAPSHOT = "Snapshot"
+    IMPORT = "Import"
+    REFRESH = "Refresh"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The TrainJob that a snapshot belongs to."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def reference(self) -> JSON:
+        """The one owner reference that every child of a TrainJob carries."""
+        return {
+            "apiVersion": c.API_VERSION,
+            "kind": "TrainJob",
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a JobSet remembers of the snapshot it was built from (annotations under ``snapshot.trainer.kubeflow.org/``)."""
+
+    uid: str | None
+    generation: int | None
+    digest: str | None
+
+    def annotations(self) -> dict[str, str]:
+        """The annotations to put on a JobSet. Unknown parts are left out rather than invented."""
+        found = {
+            c.SNAPSHOT_UID: self.uid,
+            c.SNAPSHOT_GENERATION: None if self.generation is None else str(self.generation),
+            c.SNAPSHOT_DIGEST: self.digest,
+        }
+        return {key: value for key, value in found.items() if value is not None}
+
+    def matches(self, runtime: JSON) -> bool:
+        """Whether a live runtime is the one that was recorded: same object at the same generation, or same content."""
+        meta = runtime["metadata"]
+        if self.uid is not None and (self.uid, self.generation) == (meta.get("uid"), meta.get("generation")):
+            return True
+        return self.digest is not None and self.digest == digest(content_of(runtime).value)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The blueprint inside a runtime object: ``field`` is ``spec`` or ``opaque``; value None when the runtime had no spec."""
+
+    field: str
+    value: JSON | None
+
+
+def content_of(runtime: JSON) -> Content:
+    """The part of a runtime object that a snapshot keeps.
+
+    Known kinds keep their ``spec``. Kinds that trainsnap does not know are kept whole, less the envelope
+    (apiVersion, kind, metadata, status), as ``opaque.spec``.
+    """
+    if runtime["kind"] in KNOWN_RUNTIMES and runtime["apiVersion"].partition("/")[0] == c.GROUP:
+        return Content("spec", runtime.get("spec"))
+    return Content("opaque", {key: value for key, value in runtime.items() if key not in _NOT_CONTENT})
+
+
+def snapshot_of(
+    owner: Owner, runtime: JSON, *, origin: Origin, captured_at: datetime, keep_annotations: Collection[str] = ()
+) -> JSON:
+    """The snapshot object to POST for a job that starts from ``runtime``.
+
+    Labels of the runtime are kept as provenance; annotations only by the allow-list, since an admin's annotations
+    (``last-applied-configuration`` among them) may hold secrets that the job's namespace must not see.
+    """
+    meta = runtime["metadata"]
+    content = content_of(runtime)
+    annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k in keep_annotations}
+    source: JSON = {
+        "apiGroup": runtime["apiVersion"].partition("/")[0],
+        "kind": runtime["kind"],
+        "name": meta["name"],
+        "trainJob": {"name": owner.name, "uid": owner.uid},
+        "origin": origin.value,
+        "digest": digest(content.value),
+        "capturedAt": captured_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    optional = {
+        "uid": meta.get("uid"),
+        "generation": meta.get("generation"),
+        "labels": meta.get("labels"),
+        "annotations": annotations,
+    }
+    source.update({key: value for key, value in optional.items() if value})
+    snapshot: JSON = {
+        "apiVersion": c.API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": owner.name, "namespace": owner.namespace, "ownerReferences": [owner.reference]},
+        "source": source,
+    }
+    if content.value is not None:
+        snapshot[content.field] = content.value if content.field == "spec" else {"spec": content.value}
+    return snapshot
+
+
+def record_of(snapshot: JSON) -> Record:
+    """What the JobSet is to remember of this snapshot."""
+    source = snapshot.get("source") or {}
+    return Record(uid=source.get("uid"), generation=source.get("generation"), digest=source.get("digest"))
+
+
+def recorded(jobset: JSON) -> Record | None:
+    """What a JobSet remembers of its snapshot; None when it carries no record (built before snapshots existed)."""
+    annotations = jobset["metadata"].get("annotations") or {}
+    generation = annotations.get(c.SNAPSHOT_GENERATION, "")
+    record = Record(
+        uid=annotations.get(c.SNAPSHOT_UID),
+        generation=int(generation) if generation.isascii() and generation.isdigit() else None,
+        digest=annotations.get(c.SNAPSHOT_DIGEST),
+    )
+    return record if record != Record(None, None, None) else None
+
+
+class Whose(Enum):
+    """Whose an existing object of the snapshot's name is."""
+
+    OURS = "ours"
+    OURS_STRIPPED = "ours, but its owner reference was taken off"
+    LEFTOVER = "of an earlier TrainJob of the same name"
+    FOREIGN = "not made by trainsnap for this TrainJob"
+
+
+def whose(snapshot: JSON, owner: Owner) -> Whose:
+    """Decide whose a snapshot is. Only the operator writes ``source`` (the guard sees to it), so it decides."""
+    source = snapshot.get("source") or {}
+    made_for = (source.get("trainJob") or {}).get("uid")
+    controllers = [ref for ref in snapshot["metadata"].get("ownerReferences") or [] if ref.get("controller")]
+    if not made_for or any(ref.get("kind") != "TrainJob" for ref in controllers):
+        return Whose.FOREIGN
+    if made_for != owner.uid:
+        return Whose.LEFTOVER
+    if not controllers:
+        return Whose.OURS_STRIPPED
+    return Whose.OURS if controllers[0].get("uid") == owner.uid else Whose.FOREIGN
