@@ -7,7 +7,7 @@ the other stored. Called by the TrainJob reconciler; never touches the JobSet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -54,19 +54,18 @@ class Api(Protocol):
     ) -> JSON: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeRef:
-    """What ``spec.runtimeRef`` of a TrainJob names."""
-
-    group: str
-    kind: str
-    name: str
+class RuntimeRef(Protocol):
+    """What ``spec.runtimeRef`` of a TrainJob names. ``key`` is ``Kind.group``, as messages write it."""
 
     @property
-    def key(self) -> str:
-        """``Kind.group``, as the reference's messages write it."""
-        return f"{self.kind}.{self.group}"
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
 
+
+Check = Callable[[JSON], Awaitable[None]]
 
 BUILT_IN_KINDS: Mapping[str, Resource] = {
     f"{resource.kind}.{resource.group}": resource for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
@@ -89,11 +88,11 @@ class Snapshots:
     keep_annotations: Collection[str] = ()
 
     async def obtain(
-        self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Callable[[JSON], object]
+        self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check
     ) -> JSON:
         """The job's snapshot.
 
-        ``jobset`` is the job's own live JobSet or None; ``check`` raises when the job does not fit a runtime object.
+        ``jobset`` is the job's own live JobSet or None; ``check`` raises ``Blocked`` when the job does not fit a runtime object.
 
         Raises ``Blocked`` when the job cannot go on, ``CacheBehind`` when the cache is too old to decide, and the
         transport's errors for what a retry may heal.
@@ -105,11 +104,11 @@ class Snapshots:
             return found
         return await self._settle(owner, ref, jobset, check)
 
-    async def _take(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Callable[[JSON], object]) -> JSON:
+    async def _take(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check) -> JSON:
         runtime = await self._live_runtime(owner, ref, jobset)
         origin = _origin(jobset, runtime, ref)
         if jobset is None:
-            check(runtime)
+            await check(runtime)
         wanted = snapshot_of(
             owner, runtime, origin=origin, captured_at=self.now(), keep_annotations=self.keep_annotations
         )
@@ -159,7 +158,7 @@ class Snapshots:
         )
 
     async def _settle(
-        self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Callable[[JSON], object]
+        self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check
     ) -> JSON:
         """An object of the snapshot's name exists: decide on its live state, after making sure that the job is live."""
         try:
@@ -200,7 +199,7 @@ class Snapshots:
         body = {
             "metadata": {
                 "resourceVersion": meta["resourceVersion"],
-                "ownerReferences": [*meta.get("ownerReferences", []), owner.reference],
+                "ownerReferences": [*meta.get("ownerReferences", []), owner.owner_reference],
             }
         }
         stored = await self.api.merge_patch(

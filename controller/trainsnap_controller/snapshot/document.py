@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from trainsnap_controller import constants as c
 from trainsnap_controller.snapshot.digest import digest
@@ -30,25 +30,17 @@ class Origin(str, Enum):
     REFRESH = "Refresh"
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Protocol):
     """The TrainJob that a snapshot belongs to."""
 
-    namespace: str
-    name: str
-    uid: str
-
     @property
-    def reference(self) -> JSON:
-        """The one owner reference that every child of a TrainJob carries."""
-        return {
-            "apiVersion": c.API_VERSION,
-            "kind": "TrainJob",
-            "name": self.name,
-            "uid": self.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def owner_reference(self) -> JSON: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +117,7 @@ def snapshot_of(
     snapshot: JSON = {
         "apiVersion": c.API_VERSION,
         "kind": KIND,
-        "metadata": {"name": owner.name, "namespace": owner.namespace, "ownerReferences": [owner.reference]},
+        "metadata": {"name": owner.name, "namespace": owner.namespace, "ownerReferences": [owner.owner_reference]},
         "source": source,
     }
     if content.value is not None:

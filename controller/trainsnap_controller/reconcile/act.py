@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes what was decided: the only writing part of the TrainJob reconciler.
+
+Every child is server-side applied under the reference's field manager, and only when it would change something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from trainsnap_api.transport import ApiError, KindNotServed, NotFound, Resource
+from trainsnap_api.transport.resources import JOB_SET, TRAIN_JOB
+from trainsnap_controller import blocked as reasons
+from trainsnap_controller import constants as c
+from trainsnap_controller.blocked import Blocked, CacheBehind
+from trainsnap_controller.reconcile.compare import FROZEN, stamped, up_to_date
+from trainsnap_controller.runtime.component import Component, Plan, Write
+from trainsnap_controller.runtime.frozen import keep_frozen
+from trainsnap_controller.runtime.job import Job
+from trainsnap_controller.runtime.observed import Observed
+
+JSON = dict[str, Any]
+
+REFUSED = frozenset({400, 403, 404, 405, 413, 422})
+"""Answers that the same request will get again, until somebody changes something."""
+
+
+class Api(Protocol):
+    """The requests that acting needs."""
+
+    async def apply(self, resource: Resource, obj: JSON, *, field_manager: str, force: bool) -> JSON: ...
+    async def merge_patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None,
+        body: JSON,
+        *,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+    ) -> JSON: ...
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Carries plans out.
+
+    ``remember`` shows an answer of the API server to the cache at once; ``kept`` hears of JobSets of which frozen
+    parts had to stay as they are, with one line for each difference.
+    """
+
+    api: Api
+    remember: Callable[[Resource, JSON], object]
+    kept: Callable[[Job, tuple[str, ...]], object]
+
+    async def carry_out(self, job: Job, plan: Plan, observed: Observed) -> None:
+        """Write every component in order. The first failure ends it. Raises ``Blocked`` or the transport's errors."""
+        for component in plan.components:
+            live = observed.find(component.resource, component.namespace, component.name)
+            if live is not None and component.write is Write.ONCE:
+                continue
+            try:
+                if component.resource is JOB_SET and live is not None:
+                    await self._update_job_set(job, component.document(), live)
+                else:
+                    await self._write(component, live)
+            except KindNotServed as error:
+                raise Blocked(
+                    reasons.KIND_NOT_INSTALLED, f"{component.resource.name} is not installed in the cluster"
+                ) from error
+            except ApiError as error:
+                if error.status not in REFUSED:
+                    raise
+                raise refusal(component.resource, component.name, error) from error
+
+    async def _write(self, component: Component, live: JSON | None) -> None:
+        document = component.document()
+        if live is None or not up_to_date(live, document):
+            await self._apply(component.resource, stamped(document))
+
+    async def _update_job_set(self, job: Job, wanted: JSON, live: JSON) -> None:
+        """Apply, or where JobSet refuses what it has frozen, apply the rest: pausing and resuming always work."""
+        if up_to_date(live, wanted):
+            return
+        kept = keep_frozen(wanted, live)
+        if up_to_date(live, wanted, mark=FROZEN, document=kept.document):
+            return
+        try:
+            await self._apply(JOB_SET, stamped(wanted))
+        except ApiError as error:
+            if error.status not in REFUSED or "immutable" not in error.message:
+                raise
+            await self._apply(JOB_SET, stamped(kept.document, of=wanted, mark=FROZEN))
+            self.kept(job, kept.differences)
+
+    async def _apply(self, resource: Resource, document: JSON) -> None:
+        self.remember(resource, await self.api.apply(resource, document, field_manager=c.FIELD_MANAGER, force=True))
+
+    async def follow_suspend(self, job: Job, job_set: JSON) -> None:
+        """Pause or resume a JobSet that cannot be built anew, by this one field: nothing else of it moves."""
+        if bool(job_set["spec"].get("suspend")) == job.suspended:
+            return
+        meta = job_set["metadata"]
+        body = {
+            "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
+            "spec": {"suspend": job.suspended},
+        }
+        stored = await self.api.merge_patch(
+            JOB_SET, meta["name"], meta["namespace"], body, field_manager=c.FIELD_MANAGER
+        )
+        self.remember(JOB_SET, stored)
+
+    async def write_status(self, job: Job, status: JSON) -> None:
+        """Patch the fields of the status that are ours, on condition that nobody wrote the TrainJob since."""
+        assert job.raw is not None
+        before = job.status or {}
+        changed = {key: status.get(key) for key in ("conditions", "jobsStatus") if before.get(key) != status.get(key)}
+        body = {"metadata": {"resourceVersion": job.raw["metadata"]["resourceVersion"]}, "status": changed}
+        stored = await self.api.merge_patch(
+            TRAIN_JOB, job.name, job.namespace, body, subresource="status", field_manager=c.FIELD_MANAGER
+        )
+        self.remember(TRAIN_JOB, stored)
+
+    async def delete_job_set(self, job_set: JSON) -> None:
+        """Delete this very JobSet; one that is gone already is fine."""
+        meta = job_set["metadata"]
+        try:
+            await self.api.delete(JOB_SET, meta["name"], meta["namespace"], uid=meta["uid"])
+        except NotFound:
+            return
+        except ApiError as error:
+            if error.status == 409:
+                raise CacheBehind(f"JobSet {meta['namespace']}/{meta['name']} was replaced meanwhile") from error
+            raise
+
+
+def refusal(resource: Resource, name: str, error: ApiError) -> Exception:
+    """What a refused write means for the job: the API server's words, or nothing while the namespace goes away."""
+    if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
+        return CacheBehind(f"the namespace of {resource.kind} {name} is being deleted")
+    return Blocked(reasons.APPLY_FAILED, f"the API server refused {resource.kind} {name}: {error.message}")

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reconcile loop of TrainJobs. ``TrainJobReconciler.reconcile`` is its table of contents.
+
+Gather (``gather``), decide (``runtime`` and ``status``, pure), act (``act``). The loop gets a key and never an event:
+whatever happened, it brings the latest state of the cluster nearer to what the TrainJob asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from trainsnap_api.transport import TransportError
+from trainsnap_controller import blocked as reasons
+from trainsnap_controller.blocked import Blocked, CacheBehind
+from trainsnap_controller.observe.text import truncate_bytes
+from trainsnap_controller.queue import Done, Key, RequeueAfter, Result, RetryableError
+from trainsnap_controller.reconcile.act import Writer
+from trainsnap_controller.reconcile.gather import Reader, Workload
+from trainsnap_controller.runtime import status
+from trainsnap_controller.runtime.errors import BuildError
+from trainsnap_controller.runtime.framework import Framework
+from trainsnap_controller.runtime.job import Job
+from trainsnap_controller.snapshot.capture import Snapshots
+from trainsnap_controller.snapshot.document import record_of
+
+JSON = dict[str, Any]
+
+SLOW_RETRY_SECONDS: Final = 600.0
+"""How often a job is looked at that only a change elsewhere can help: that change wakes it, this is the safety net."""
+MESSAGE_BYTES: Final = 32768
+"""The longest message of a condition that the API server takes."""
+
+
+class Recorder(Protocol):
+    """Events about a TrainJob."""
+
+    def creation_failed(self, job: Job, error: Exception) -> None: ...
+    def rebuilt(self, job: Job) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJobReconciler:
+    """Reconciles one TrainJob at a time; the queue sees to it that no key is worked on twice at once."""
+
+    reader: Reader
+    snapshots: Snapshots
+    framework: Framework
+    writer: Writer
+    recorder: Recorder
+    now: Callable[[], datetime]
+
+    async def reconcile(self, key: Key) -> Result:
+        """Bring one TrainJob nearer to what it asks for. Raises ``RetryableError`` for what is tried again."""
+        job = self.reader.job(key)
+        if job is None or not job.managed_here or job.deleting:
+            self.reader.last_words.forget(key)
+            return Done()
+        workload = self.reader.workload(job)
+        decision = status.decide(job, workload.last_seen, self.now())
+        failure = None
+        if not status.finished(decision.status):
+            failure = await self._advance(job, workload)
+        wanted = self._with_blocked(job, decision.status, failure)
+        if wanted != (job.status or {}):
+            await self._write_status(job, wanted)
+        if decision.delete_job_set and workload.own is not None:
+            await self._retryable(self.writer.delete_job_set(workload.own))
+        return _result(failure, decision.requeue_after)
+
+    async def _advance(self, job: Job, workload: Workload) -> Exception | None:
+        """Make sure of snapshot and children. Returns what is in the way, after reporting it."""
+        try:
+            await self._build(job, workload)
+            return None
+        except CacheBehind as error:
+            return error
+        except Exception as error:
+            failure = Blocked(reasons.BUILD_FAILED, str(error)) if isinstance(error, BuildError) else error
+            self.recorder.creation_failed(job, failure)
+        if workload.own is not None:
+            try:
+                await self.writer.follow_suspend(job, workload.own)
+            except TransportError as error:
+                return failure if isinstance(failure, Blocked) and failure.reason.retried else error
+        return failure
+
+    async def _build(self, job: Job, workload: Workload) -> None:
+        if workload.problem is not None:
+            raise workload.problem
+        known = self.reader.snapshot(job.namespace, job.name) is not None
+
+        async def check(runtime: JSON) -> None:
+            await self._check(job, workload, runtime)
+
+        snapshot = await self.snapshots.obtain(job, job.runtime_ref, workload.own, check)
+        if "opaque" in snapshot:
+            return
+        spec = snapshot.get("spec")
+        observed = await self.reader.observe(job, workload, self.framework.needs(job, spec))
+        plan = self.framework.build(job, spec, observed, annotations=record_of(snapshot).annotations())
+        await self.writer.carry_out(job, plan, observed)
+        if known and workload.last_seen is None and (job.status or {}).get("jobsStatus"):
+            self.recorder.rebuilt(job)
+
+    async def _check(self, job: Job, workload: Workload, runtime: JSON) -> None:
+        """Raise ``Blocked`` unless the job fits the runtime that its snapshot is about to be taken from."""
+        spec = runtime.get("spec")
+        observed = await self.reader.observe(job, workload, self.framework.needs(job, spec))
+        broken = self.framework.validate(job, spec, observed)
+        if broken:
+            generation = runtime["metadata"].get("generation")
+            raise Blocked(
+                reasons.RUNTIME_INVALID,
+                f"{runtime['kind']} {runtime['metadata']['name']} (generation {generation}) does not fit this TrainJob: "
+                + "; ".join(str(error) for error in broken),
+            )
+
+    def _with_blocked(self, job: Job, wanted: JSON, failure: Exception | None) -> JSON:
+        """The status with the condition Blocked as it is to be: there while something known is in the way."""
+        conditions = wanted.get("conditions") or []
+        if isinstance(failure, Blocked):
+            blocked = {
+                "type": reasons.CONDITION,
+                "status": "True",
+                "reason": failure.reason.name,
+                "message": truncate_bytes(failure.message, MESSAGE_BYTES),
+                "observedGeneration": job.generation,
+            }
+            conditions = status.with_condition(conditions, blocked, self.now())
+        elif failure is None:
+            conditions = status.without_condition(conditions, reasons.CONDITION)
+        rest = {key: value for key, value in wanted.items() if key != "conditions"}
+        return {**rest, "conditions": conditions} if conditions else rest
+
+    async def _write_status(self, job: Job, wanted: JSON) -> None:
+        await self._retryable(self.writer.write_status(job, wanted))
+        if status.finished(wanted):
+            self.reader.last_words.forget(Key(job.namespace, job.name))
+
+    @staticmethod
+    async def _retryable(write: Any) -> None:
+        try:
+            await write
+        except (TransportError, CacheBehind) as error:
+            raise RetryableError(str(error)) from error
+
+
+def _result(failure: Exception | None, requeue_after: Any) -> Result:
+    """What the queue is told: transient failures are retried with growing pauses, others wait for their cause."""
+    match failure:
+        case None if requeue_after is None:
+            return Done()
+        case None:
+            return RequeueAfter(requeue_after.total_seconds())
+        case Blocked() if not failure.reason.retried:
+            seconds = SLOW_RETRY_SECONDS if requeue_after is None else requeue_after.total_seconds()
+            return RequeueAfter(min(seconds, SLOW_RETRY_SECONDS))
+        case Blocked() | CacheBehind() | TransportError():
+            raise RetryableError(str(failure)) from failure
+        case _:
+            raise failure
