@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base class of the generated models, and the few value types that JSON schema has no word for.
+
+Used by ``trainsnap_api._generated`` only; ``trainsnap_api.models`` re-exports it. The rule that everything here serves:
+what was read is what is written. Unknown fields stay, nothing is defaulted, converted or dropped, and ``null``, ``""``,
+``{}`` and absent remain four different things. What is valid is the API server's to judge.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, GetPydanticSchema
+from pydantic_core import core_schema
+
+JSON: TypeAlias = dict[str, Any]
+
+IntOrString: TypeAlias = int | str
+"""A port, or a count or percentage: ``8080`` and ``"8080"`` are different values, and each stays what it is."""
+
+Quantity: TypeAlias = int | float | str
+"""An amount of a resource in the form in which it was written: ``1``, ``"1"``, ``0.5``, ``"500m"``."""
+
+
+def _map_of(value: core_schema.CoreSchema) -> GetPydanticSchema:
+    # In a merge patch null removes a key, so it is kept although the static type is simpler than that.
+    schema = core_schema.dict_schema(core_schema.str_schema(), core_schema.nullable_schema(value), strict=True)
+    return GetPydanticSchema(lambda _source, _handler: schema)
+
+
+StringMap: TypeAlias = Annotated[dict[str, str], _map_of(core_schema.str_schema(strict=True))]
+"""Text by free keys, such as labels."""
+
+QuantityMap: TypeAlias = Annotated[
+    dict[str, int | float | str],
+    _map_of(
+        core_schema.union_schema(
+            [
+                core_schema.int_schema(strict=True),
+                core_schema.float_schema(strict=True),
+                core_schema.str_schema(strict=True),
+            ]
+        )
+    ),
+]
+"""Amounts by resource name."""
+
+
+class Model(BaseModel):
+    """An object of the API. Attributes have Python names, everything on the wire has the names of the API.
+
+    Constructed by Python or API names; read from the wire with ``model_validate`` or ``model_validate_json`` by API
+    names only, so that an unknown field that happens to have a Python name is not taken for the known one.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+        strict=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        # 140 classes: a validator is only built for those that are used, at first use.
+        defer_build=True,
+    )
+
+    def dump(self) -> JSON:
+        """The object as JSON data: the fields that were set, also to None, and no others."""
+        return self.model_dump(exclude_unset=True, by_alias=True)
+
+    @classmethod
+    def model_validate(cls, obj: Any, *, by_alias: bool | None = True, by_name: bool | None = False, **kw: Any) -> Self:
+        """The model of JSON data. Raises pydantic.ValidationError for a known field of the wrong type."""
+        return super().model_validate(obj, by_alias=by_alias, by_name=by_name, **kw)
+
+    @classmethod
+    def model_validate_json(
+        cls,
+        json_data: str | bytes | bytearray,
+        *,
+        by_alias: bool | None = True,
+        by_name: bool | None = False,
+        **kw: Any,
+    ) -> Self:
+        """The model of JSON text. Raises as ``model_validate`` does, also for text that is not JSON."""
+        return super().model_validate_json(json_data, by_alias=by_alias, by_name=by_name, **kw)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses the API name of a field, which would become an unknown field beside the known one."""
+        if name not in type(self).model_fields:
+            for field, info in type(self).model_fields.items():
+                if info.alias == name:
+                    raise AttributeError(f"{type(self).__name__}.{name} is called {field} in Python")
+        super().__setattr__(name, value)
