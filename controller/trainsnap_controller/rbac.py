@@ -68,7 +68,9 @@ OPERATOR_NAMESPACE: Final = (
 """Rights in the operator's own namespace only (Role)."""
 
 VIEW: Final = (
-    Right(c.GROUP, ["trainjobs", "trainingruntimes", "trainingruntimesnapshots"], READ, "see jobs and what they run on"),
+    Right(
+        c.GROUP, ["trainjobs", "trainingruntimes", "trainingruntimesnapshots"], READ, "see jobs and what they run on"
+    ),
 )
 """Aggregated into the cluster's ``view``, ``edit`` and ``admin`` roles."""
 
@@ -81,6 +83,8 @@ CATALOGUE: Final = (Right(c.GROUP, ["clustertrainingruntimes"], READ, "choose a 
 """For everybody who is logged in: SDKs list the runtimes on offer."""
 
 BREAK_GLASS: Final = (
-    Right(c.GROUP, ["trainingruntimesnapshots"], [*READ, "patch", "delete", "break-glass"], "remove a snapshot by hand"),
+    Right(
+        c.GROUP, ["trainingruntimesnapshots"], [*READ, "patch", "delete", "break-glass"], "remove a snapshot by hand"
+    ),
 )
 """Not bound to anybody: for the day on which a snapshot has to be removed by hand."""

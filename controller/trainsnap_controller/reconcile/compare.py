@@ -49,9 +49,7 @@ def covers(live: Any, wanted: Any, field: str = "") -> bool:
         if field in _KEYS and len(live) > len(wanted):
             keys = {_key(field, entry) for entry in wanted}
             live = [entry for entry in live if _key(field, entry) in keys]
-        return len(live) == len(wanted) and all(
-            covers(one, other) for one, other in zip(live, wanted, strict=True)
-        )
+        return len(live) == len(wanted) and all(covers(one, other) for one, other in zip(live, wanted, strict=True))
     return type(live) is type(wanted) and bool(live == wanted)
 
 

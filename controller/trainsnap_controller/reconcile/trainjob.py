@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from trainsnap_api.transport import TransportError
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller.blocked import Blocked, CacheBehind
-from trainsnap_controller.observe.text import truncate_bytes
+from trainsnap_controller.observe.text import condition_message
 from trainsnap_controller.queue import Done, Key, RequeueAfter, Result, RetryableError
 from trainsnap_controller.reconcile.act import Writer
 from trainsnap_controller.reconcile.gather import Reader, Workload
@@ -30,8 +30,6 @@ JSON = dict[str, Any]
 
 SLOW_RETRY_SECONDS: Final = 600.0
 """How often a job is looked at that only a change elsewhere can help: that change wakes it, this is the safety net."""
-MESSAGE_BYTES: Final = 32768
-"""The longest message of a condition that the API server takes."""
 
 
 class Recorder(Protocol):
@@ -126,7 +124,7 @@ class TrainJobReconciler:
                 "type": reasons.CONDITION,
                 "status": "True",
                 "reason": failure.reason.name,
-                "message": truncate_bytes(failure.message, MESSAGE_BYTES),
+                "message": condition_message(failure.message),
                 "observedGeneration": job.generation,
             }
             conditions = status.with_condition(conditions, blocked, self.now())

@@ -87,9 +87,7 @@ class Snapshots:
     opaque_kinds: Mapping[str, Resource] = field(default_factory=dict)
     keep_annotations: Collection[str] = ()
 
-    async def obtain(
-        self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check
-    ) -> JSON:
+    async def obtain(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check) -> JSON:
         """The job's snapshot.
 
         ``jobset`` is the job's own live JobSet or None; ``check`` raises ``Blocked`` when the job does not fit a runtime object.
@@ -120,7 +118,8 @@ class Snapshots:
             return await self._settle(owner, ref, jobset, check)
         except (BadRequest, Forbidden, Invalid, TooLarge) as error:
             raise Blocked(
-                reasons.SNAPSHOT_REJECTED, f"the API server refused the snapshot of {ref.kind} {ref.name}: {error.message}"
+                reasons.SNAPSHOT_REJECTED,
+                f"the API server refused the snapshot of {ref.kind} {ref.name}: {error.message}",
             ) from error
         await self._verify(owner, ref, wanted, stored)
         self.remember(stored)
@@ -157,9 +156,7 @@ class Snapshots:
             + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
         )
 
-    async def _settle(
-        self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check
-    ) -> JSON:
+    async def _settle(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check) -> JSON:
         """An object of the snapshot's name exists: decide on its live state, after making sure that the job is live."""
         try:
             live = await self.api.get(TRAINING_RUNTIME_SNAPSHOT, owner.name, owner.namespace)
