@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trainsnap_api.transport.paths import segment
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:
@@ -32,16 +34,19 @@ class Resource:
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The URL path of a collection, an object, or a subresource of an object.
 
-        Without a namespace, the collection of a namespaced kind is that of all namespaces.
+        Without a namespace, the collection of a namespaced kind is that of all namespaces. Names are encoded:
+        InvalidName for one that no object can have, ValueError for an object of a namespaced kind without a namespace.
         """
         parts = [f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"]
         if namespace is not None and self.namespaced:
-            parts.append(f"namespaces/{namespace}")
+            parts.append("namespaces/" + segment(namespace, "namespace"))
+        elif name is not None and self.namespaced:
+            raise ValueError(f"{self.kind} {name!r} is namespaced: a namespace is needed")
         parts.append(self.plural)
         if name is not None:
-            parts.append(name)
+            parts.append(segment(name))
         if subresource is not None:
-            parts.append(subresource)
+            parts.append(segment(subresource, "subresource"))
         return "/".join(parts)
 
 
