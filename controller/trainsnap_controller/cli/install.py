@@ -55,7 +55,7 @@ async def _established(api: Transport, name: str, pause: Callable[[float], Await
 
 
 async def remove(api: Transport, objects: Iterable[JSON]) -> list[str]:
-    """Delete what ``install`` put in, in reverse order. Returns one line for each object that was kept, with the reason.
+    """Delete what ``install`` put in, in reverse order. Returns one line for each object that was kept: which and why.
 
     The namespace is kept: other things may live in it.
     """

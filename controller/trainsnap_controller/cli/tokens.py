@@ -7,23 +7,25 @@ ServiceAccount, and for the next one well before it ends. The operator never see
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Callable
 from typing import Final
 
+import structlog
+
 from trainsnap_api.transport import Transport, TransportError
-from trainsnap_api.transport.resources import SERVICE_ACCOUNT
 from trainsnap_controller import constants as c
 
 LIFETIME_SECONDS: Final = 3600
-"""What is asked for; a server may shorten it."""
+"""What is asked for; the API server's own limits may change it."""
 RENEW_AFTER: Final = 0.5
 """Part of the lifetime after which the next token is fetched."""
-RETRY_SECONDS: Final = 5.0
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 class TokenSource:
-    """The current token of a ServiceAccount. ``token`` is what the transport asks for on each request."""
+    """Gives the transport the current token of a ServiceAccount, and fetches the next one in time."""
 
     def __init__(
         self,
@@ -32,36 +34,27 @@ class TokenSource:
         name: str = c.SERVICE_ACCOUNT,
         namespace: str = c.NAMESPACE,
         lifetime: int = LIFETIME_SECONDS,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._installer = installer
-        self._path = SERVICE_ACCOUNT.path(namespace, name, "token")
+        self._name, self._namespace = name, namespace
         self._lifetime = lifetime
-        self._pause = pause
-        self._token = ""
+        self._clock = clock
+        self._token: str | None = None
+        self._renew_at = 0.0
 
-    def token(self) -> str:
-        """The token to send now."""
-        return self._token
-
-    async def renew(self) -> None:
-        """Fetch a new token. Raises the transport's errors."""
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": self._lifetime},
-        }
-        answer = await self._installer.request("POST", self._path, body=body)
-        self._token = answer.json()["status"]["token"]
-
-    async def keep_fresh(self) -> None:
-        """Renew for ever; a failed renewal is tried again while the old token is still good."""
-        wait = self._lifetime * RENEW_AFTER
-        while True:
-            await self._pause(wait)
+    async def __call__(self) -> str:
+        """The token to send now. Raises the transport's errors only while there is no token at all."""
+        if self._token is None or self._clock() >= self._renew_at:
             try:
-                await self.renew()
-            except TransportError:
-                wait = RETRY_SECONDS
+                fresh = await self._installer.service_account_token(
+                    self._name, self._namespace, seconds=self._lifetime
+                )
+            except TransportError as error:
+                if self._token is None:
+                    raise
+                _log.warning("token not renewed, the old one is still used", error=str(error))
             else:
-                wait = self._lifetime * RENEW_AFTER
+                self._token = fresh.token
+                self._renew_at = self._clock() + self._lifetime * RENEW_AFTER
+        return self._token

@@ -27,7 +27,7 @@ class Api(Protocol):
     ) -> JSON: ...
 
 
-def connect(cache: Cache, queue: WorkQueue, resource: Resource) -> None:
+def connect(cache: Cache, queue: WorkQueue[Key], resource: Resource) -> None:
     """Put every runtime that carries the finalizer on the queue."""
     cache.informer(resource).add_handler(
         lambda event: queue.add(event.key) if event.new is not None and _held(event.new.object()) else None

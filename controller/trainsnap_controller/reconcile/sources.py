@@ -40,7 +40,7 @@ def _runtime_of(entry: Entry) -> Iterable[str]:
     return [runtime_key(kind, namespace, reference.get("name", ""))]
 
 
-def connect(cache: Cache, queue: WorkQueue, last_words: LastWords) -> None:
+def connect(cache: Cache, queue: WorkQueue[Key], last_words: LastWords) -> None:
     """Register the index and every handler of the TrainJob controller."""
     jobs = cache.informer(TRAIN_JOB)
     jobs.add_index(BY_RUNTIME, _runtime_of)
@@ -53,7 +53,7 @@ def connect(cache: Cache, queue: WorkQueue, last_words: LastWords) -> None:
         cache.informer(resource).add_handler(_runtime(cache, queue, resource))
 
 
-def _job_set(event: CacheEvent, queue: WorkQueue, last_words: LastWords) -> None:
+def _job_set(event: CacheEvent, queue: WorkQueue[Key], last_words: LastWords) -> None:
     owner = owner_name(event.entry)
     # Also by its own name: a foreign JobSet in the way of a job may have gone.
     for name in {event.key.name, owner or event.key.name}:
@@ -64,7 +64,7 @@ def _job_set(event: CacheEvent, queue: WorkQueue, last_words: LastWords) -> None
             last_words.keep(Key(event.key.namespace, owner), state)
 
 
-def _runtime(cache: Cache, queue: WorkQueue, resource: Resource) -> Callable[[CacheEvent], None]:
+def _runtime(cache: Cache, queue: WorkQueue[Key], resource: Resource) -> Callable[[CacheEvent], None]:
     """Jobs that wait for a runtime are woken by any change of it; those that have their snapshot are not concerned."""
     jobs, snapshots = cache.informer(TRAIN_JOB).store, cache.informer(TRAINING_RUNTIME_SNAPSHOT).store
 

@@ -90,7 +90,8 @@ class Snapshots:
     async def obtain(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check) -> JSON:
         """The job's snapshot.
 
-        ``jobset`` is the job's own live JobSet or None; ``check`` raises ``Blocked`` when the job does not fit a runtime object.
+        ``jobset`` is the job's own live JobSet or None; ``check`` raises ``Blocked`` when the job does not fit a
+        runtime object.
 
         Raises ``Blocked`` when the job cannot go on, ``CacheBehind`` when the cache is too old to decide, and the
         transport's errors for what a retry may heal.

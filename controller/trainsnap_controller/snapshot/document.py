@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Final, Protocol
 
 from trainsnap_controller import constants as c
@@ -19,7 +19,7 @@ KNOWN_RUNTIMES: Final = ("TrainingRuntime", "ClusterTrainingRuntime")
 _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
-class Origin(str, Enum):
+class Origin(StrEnum):
     """Where the content of a snapshot came from (``source.origin``)."""
 
     RUNTIME = "Runtime"
@@ -45,7 +45,7 @@ class Owner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a JobSet remembers of the snapshot it was built from (annotations under ``snapshot.trainer.kubeflow.org/``)."""
+    """What a JobSet remembers of its snapshot, in annotations under ``snapshot.trainer.kubeflow.org/``."""
 
     uid: str | None
     generation: int | None
@@ -70,7 +70,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The blueprint inside a runtime object: ``field`` is ``spec`` or ``opaque``; value None when the runtime had no spec."""
+    """The blueprint in a runtime object. ``field`` is ``spec`` or ``opaque``; value None: the runtime had no spec."""
 
     field: str
     value: JSON | None
