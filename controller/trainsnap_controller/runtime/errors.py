@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be wrong with a job and its runtime, as values.
+
+``BuildError`` is the only exception that building raises; ``FieldError`` is what validation returns. Both name the
+field, the value and the rule, so that a condition or an admission answer can be made from them without more thought.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Kind(Enum):
+    """How a field is wrong; the values are the words of Kubernetes' own messages."""
+
+    INVALID = "Invalid value"
+    FORBIDDEN = "Forbidden"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One broken rule. ``path`` starts at the TrainJob's root, as in ``spec.trainer.env[2]``."""
+
+    path: str
+    value: Any
+    detail: str
+    kind: Kind = Kind.INVALID
+
+    def __str__(self) -> str:
+        if self.kind is Kind.FORBIDDEN:
+            return f"{self.path}: {self.kind.value}: {self.detail}"
+        return f"{self.path}: {self.kind.value}: {_shown(self.value)}: {self.detail}"
+
+
+class BuildError(Exception):
+    """The job cannot be built from this runtime; nothing but a change of one of the two helps.
+
+    ``field`` is a path in the TrainJob (``spec...``) or in the runtime (``runtime.spec...``); ``rule`` is one clear
+    line without a trailing full stop.
+    """
+
+    def __init__(self, field: str, rule: str) -> None:
+        super().__init__(f"{field}: {rule}")
+        self.field = field
+        self.rule = rule
+
+
+def _shown(value: Any) -> str:
+    """The value as JSON, cut where it would drown the rule."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 500 else text[:497] + "..."
