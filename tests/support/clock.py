@@ -45,14 +45,19 @@ class FakeClock:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         woken = asyncio.get_running_loop().create_future()
-        timer = self.call_later(seconds, lambda: woken.done() or woken.set_result(None))
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        timer = self.call_later(seconds, wake)
         try:
             await woken
         finally:
             timer.cancel()
 
-    def call_later(self, seconds: float, callback: Callable[[], object]) -> FakeTimer:
-        timer = FakeTimer(callback)  # type: ignore[arg-type]
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> FakeTimer:
+        timer = FakeTimer(callback)
         heapq.heappush(self._timers, (self._now + seconds, next(self._sequence), timer))
         return timer
 

@@ -44,7 +44,7 @@ class NoQueueMetrics:
     def worked(self, seconds: float) -> None: ...
 
 
-class ShutDown(Exception):  # noqa: N818 - not an error: how a worker learns that it is done
+class ShutDown(Exception):
     """The queue is shut down and empty."""
 
 

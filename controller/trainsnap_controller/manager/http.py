@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP servers inside the operator process: health, metrics, and later webhooks.
+
+Started first and stopped last by the manager, so that health can be asked for as long as the process lives. uvicorn
+would take over the signals of the process; here it does not. The port is bound when the server is made, so a port that
+is taken is an error at start, and a port of 0 can be read at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+if TYPE_CHECKING:
+    import ssl
+
+    from prometheus_client import CollectorRegistry
+    from starlette.requests import Request
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; the text is one line for the user."""
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.accepting = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.accepting.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # The manager owns SIGTERM and SIGINT, and stops servers last.
+        yield
+
+
+class HttpServer:
+    """An ASGI application behind a port.
+
+    Args:
+        name: for logs and errors.
+        app: the ASGI application.
+        address: ``HOST:PORT`` or ``:PORT`` for all interfaces; port 0 for a free one.
+        tls: serves HTTPS. New connections see what is loaded into the context later.
+
+    Raises:
+        ListenError: malformed address, or it is taken.
+    """
+
+    def __init__(self, name: str, app: Any, address: str, *, tls: ssl.SSLContext | None = None) -> None:
+        self.name = name
+        self._socket = _listen(name, address)
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=1,
+            ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+        )
+        self._server = _Server(config)
+
+    async def run(self) -> None:
+        """Serve until `stop`, or until cancelled."""
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    async def wait_ready(self) -> None:
+        """Return once connections are accepted."""
+        await self._server.accepting.wait()
+
+    async def stop(self) -> None:
+        """Ask `run` to end: no new connections, a second for the requests that are being answered."""
+        self._server.should_exit = True
+
+    def close(self) -> None:
+        """Give the port back of a server that never ran."""
+        self._socket.close()
+
+
+def metrics_app(registry: CollectorRegistry) -> Starlette:
+    """An ASGI application with ``/metrics``, in the format that the scraper asks for."""
+
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"content-type": content_type})
+
+    return Starlette(routes=[Route("/metrics", metrics)])
+
+
+def _listen(name: str, address: str) -> socket.socket:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise ListenError(f"{name}: address {address!r}: must be HOST:PORT or :PORT, with a port from 0 to 65535")
+    host = host.strip("[]")
+    try:
+        if not host and socket.has_dualstack_ipv6():
+            return socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True, backlog=128)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, int(port)), family=family, backlog=128)
+    except OSError as error:
+        raise ListenError(f"{name}: cannot listen on {address}: {error.strerror or error}") from error
