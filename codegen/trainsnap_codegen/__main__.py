@@ -18,6 +18,7 @@ from trainsnap_codegen.mergekeys import merge_key_files
 from trainsnap_codegen.models import model_files
 from trainsnap_codegen.output import differences, write
 from trainsnap_codegen.pin import pinned_files
+from trainsnap_codegen.rbac import rbac_files
 from trainsnap_codegen.sources import load
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def generate(layout: Layout) -> dict[Path, str]:
         **crd_files(layout, sources),
         **model_files(layout, sources),
         **merge_key_files(layout, sources),
+        **rbac_files(layout),
     }
 
 
