@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -115,9 +116,11 @@ class Engine:
         what = f"{method} {path_and_query.partition('?')[0]}"
         limits = aiohttp.ClientTimeout(total=within, connect=self._connect_timeout)
         self._check_open(what)
+        # Above 1 MiB aiohttp wants a file, which it sends in pieces so that the event loop goes on.
+        data = io.BytesIO(body) if body is not None and len(body) > _MIB else body
         with _translated(what, self.server):
             async with self._requests.request(
-                method, self._url(path_and_query), headers=headers, data=body, ssl=ssl, timeout=limits,
+                method, self._url(path_and_query), headers=headers, data=data, ssl=ssl, timeout=limits,
                 allow_redirects=False, **self._extra,
             ) as response:  # fmt: skip
                 content = await _read(response, max_bytes, what)

@@ -5,8 +5,6 @@ Every module of the transport raises these, and nothing of the HTTP library leak
 from the network; the texts are one line each, fit for a condition, an event or a terminal.
 """
 
-# ruff: noqa: N818 - "except NotFound" reads as what happened; "NotFoundError" adds nothing.
-
 from __future__ import annotations
 
 import email.utils
@@ -240,11 +238,11 @@ def from_response(
     if body is not None:
         return _build(body, status, retry_after=retry_after, method=method, path=path)
     cls = _BY_STATUS.get(status, ApiError)
-    if status == 404:
-        # An object that is missing is answered with a Status; only an unknown path gets the mux's plain text.
-        cls = KindNotServed
     text = _excerpt(content)
     message = f"the server answered {status} to {method} {path}" + (f": {text}" if text else "")
+    if status == 404:
+        # An object that is missing is answered with a Status; only an unknown path gets the mux's plain text.
+        cls, message = KindNotServed, f"the server does not serve {path}"
     return cls(message, status=status, reason=None if status in _BY_STATUS else "", retry_after=retry_after,
                method=method, path=path)  # fmt: skip
 

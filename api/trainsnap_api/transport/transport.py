@@ -7,6 +7,7 @@ tasks, never lists again by itself (that is the reflector's) and never applies d
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import os
 import random as random_module
@@ -28,7 +29,7 @@ from trainsnap_api.transport.response import JSON, ObjectList, RawPage, Response
 from trainsnap_api.transport.settings import TransportSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -60,6 +61,7 @@ class Transport:
         environ: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = random_module.random,
     ) -> Transport:
         """Reads the credentials and builds the connection pools; ConfigurationError with one clear line.
@@ -89,10 +91,11 @@ class Transport:
             max_requests=settings.max_concurrent_requests,
             max_watches=settings.max_watches,
         )
-        limiter = TokenBucket(settings.qps, settings.burst, clock=clock)
-        transport = cls(
-            Caller(engine, credentials, settings, limiter, clock=clock, wall_clock=wall_clock, random=random)
+        limiter = TokenBucket(settings.qps, settings.burst, clock=clock, sleep=sleep)
+        caller = Caller(
+            engine, credentials, settings, limiter, clock=clock, wall_clock=wall_clock, sleep=sleep, random=random
         )
+        transport = cls(caller)
         if probe:
             await transport._probe()
         return transport
