@@ -8,6 +8,7 @@ strategic merge treats each list. The keys of a CRD's map lists are not used: th
 from __future__ import annotations
 
 import pprint
+import re
 from typing import TYPE_CHECKING, Any
 
 from trainsnap_codegen.layout import JSON, LICENCE, MARK, SchemaError
@@ -52,8 +53,7 @@ def merge_key_files(layout: Layout, sources: Sources) -> dict[Path, str]:
 
 def variable(name: str) -> str:
     """The name of the module constant that holds the fields of a definition."""
-    out = "".join("_" + c if c.isupper() and i and not name[i - 1].isupper() else c for i, c in enumerate(name))
-    return "_" + out.upper()
+    return "_" + re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).upper()
 
 
 class _Name(str):

@@ -42,6 +42,8 @@ _OPTIONS = (
     "--use-union-operator",
     "--use-schema-description",
     "--use-single-line-docstring",
+    # Annotations as objects, not as text that pydantic compiles again: a quarter less time to import.
+    "--disable-future-imports",
     # As docstrings below the attributes: editors show them, and they cost nothing at import.
     "--use-inline-field-description",
 )
@@ -153,7 +155,7 @@ def run(document: JSON, attributes: dict[str, str]) -> str:
         if done.returncode:
             raise SchemaError(f"datamodel-code-generator failed: {done.stderr.strip()}")
         text = (folder / "models.py").read_text(encoding="utf-8")
-    return text[text.index("from __future__ import annotations") :]
+    return text[text.index("from typing import ") :]
 
 
 def _check(text: str, sources: Sources) -> str:

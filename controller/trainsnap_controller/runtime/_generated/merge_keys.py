@@ -21,7 +21,7 @@ _EMBEDDED_METADATA: Final[Fields] = {
     "labels": {"map": True},
 }
 
-_CEPH_FSVOLUME_SOURCE: Final[Fields] = {
+_CEPH_FS_VOLUME_SOURCE: Final[Fields] = {
     "monitors": {"list": "replace"},
     "secretRef": {"fields": {}},
 }
@@ -34,12 +34,12 @@ _CONFIG_MAP_VOLUME_SOURCE: Final[Fields] = {
     "items": {"list": "replace"},
 }
 
-_CSIVOLUME_SOURCE: Final[Fields] = {
+_CSI_VOLUME_SOURCE: Final[Fields] = {
     "nodePublishSecretRef": {"fields": {}},
     "volumeAttributes": {"map": True},
 }
 
-_DOWNWARD_APIVOLUME_SOURCE: Final[Fields] = {
+_DOWNWARD_API_VOLUME_SOURCE: Final[Fields] = {
     "items": {"list": "replace"},
 }
 
@@ -70,7 +70,7 @@ _EPHEMERAL_VOLUME_SOURCE: Final[Fields] = {
     "volumeClaimTemplate": {"fields": _PERSISTENT_VOLUME_CLAIM_TEMPLATE},
 }
 
-_FCVOLUME_SOURCE: Final[Fields] = {
+_FC_VOLUME_SOURCE: Final[Fields] = {
     "targetWWNs": {"list": "replace"},
     "wwids": {"list": "replace"},
 }
@@ -80,7 +80,7 @@ _FLEX_VOLUME_SOURCE: Final[Fields] = {
     "secretRef": {"fields": {}},
 }
 
-_ISCSIVOLUME_SOURCE: Final[Fields] = {
+_ISCSI_VOLUME_SOURCE: Final[Fields] = {
     "portals": {"list": "replace"},
     "secretRef": {"fields": {}},
 }
@@ -89,12 +89,12 @@ _PROJECTED_VOLUME_SOURCE: Final[Fields] = {
     "sources": {"list": "replace"},
 }
 
-_RBDVOLUME_SOURCE: Final[Fields] = {
+_RBD_VOLUME_SOURCE: Final[Fields] = {
     "monitors": {"list": "replace"},
     "secretRef": {"fields": {}},
 }
 
-_SCALE_IOVOLUME_SOURCE: Final[Fields] = {
+_SCALE_IO_VOLUME_SOURCE: Final[Fields] = {
     "secretRef": {"fields": {}},
 }
 
@@ -102,7 +102,7 @@ _SECRET_VOLUME_SOURCE: Final[Fields] = {
     "items": {"list": "replace"},
 }
 
-_STORAGE_OSVOLUME_SOURCE: Final[Fields] = {
+_STORAGE_OS_VOLUME_SOURCE: Final[Fields] = {
     "secretRef": {"fields": {}},
 }
 
@@ -110,14 +110,14 @@ _VOLUME: Final[Fields] = {
     "awsElasticBlockStore": {"fields": {}},
     "azureDisk": {"fields": {}},
     "azureFile": {"fields": {}},
-    "cephfs": {"fields": _CEPH_FSVOLUME_SOURCE},
+    "cephfs": {"fields": _CEPH_FS_VOLUME_SOURCE},
     "cinder": {"fields": _CINDER_VOLUME_SOURCE},
     "configMap": {"fields": _CONFIG_MAP_VOLUME_SOURCE},
-    "csi": {"fields": _CSIVOLUME_SOURCE},
-    "downwardAPI": {"fields": _DOWNWARD_APIVOLUME_SOURCE},
+    "csi": {"fields": _CSI_VOLUME_SOURCE},
+    "downwardAPI": {"fields": _DOWNWARD_API_VOLUME_SOURCE},
     "emptyDir": {"fields": {}},
     "ephemeral": {"fields": _EPHEMERAL_VOLUME_SOURCE},
-    "fc": {"fields": _FCVOLUME_SOURCE},
+    "fc": {"fields": _FC_VOLUME_SOURCE},
     "flexVolume": {"fields": _FLEX_VOLUME_SOURCE},
     "flocker": {"fields": {}},
     "gcePersistentDisk": {"fields": {}},
@@ -125,17 +125,17 @@ _VOLUME: Final[Fields] = {
     "glusterfs": {"fields": {}},
     "hostPath": {"fields": {}},
     "image": {"fields": {}},
-    "iscsi": {"fields": _ISCSIVOLUME_SOURCE},
+    "iscsi": {"fields": _ISCSI_VOLUME_SOURCE},
     "nfs": {"fields": {}},
     "persistentVolumeClaim": {"fields": {}},
     "photonPersistentDisk": {"fields": {}},
     "portworxVolume": {"fields": {}},
     "projected": {"fields": _PROJECTED_VOLUME_SOURCE},
     "quobyte": {"fields": {}},
-    "rbd": {"fields": _RBDVOLUME_SOURCE},
-    "scaleIO": {"fields": _SCALE_IOVOLUME_SOURCE},
+    "rbd": {"fields": _RBD_VOLUME_SOURCE},
+    "scaleIO": {"fields": _SCALE_IO_VOLUME_SOURCE},
     "secret": {"fields": _SECRET_VOLUME_SOURCE},
-    "storageos": {"fields": _STORAGE_OSVOLUME_SOURCE},
+    "storageos": {"fields": _STORAGE_OS_VOLUME_SOURCE},
     "vsphereVolume": {"fields": {}},
 }
 
