@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A local Kubernetes control plane made of the real components, without a container engine.
 
-`tools/plane` is its command line; tests and the demo use `Plane`. It never touches a cluster that it did not start, and it
-never signals a process that it did not start.
+`tools/plane` is its command line; tests and the demo use `Plane`. It never touches a cluster that it did not start,
+and it never signals a process that it did not start.
 """
 
 from __future__ import annotations

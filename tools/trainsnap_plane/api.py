@@ -12,13 +12,15 @@ import http.client
 import json
 import ssl
 import tempfile
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 import yaml
 
 from .errors import PlaneError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 JSON = dict[str, Any]
 
@@ -137,7 +139,7 @@ class ApiClient:
         return token
 
 
-def _inline(section: JSON, field: str, path: Path) -> bytes | None:
+def _inline(section: dict[str, str], field: str, path: Path) -> bytes | None:
     if data := section.get(f"{field}-data"):
         return base64.b64decode(data)
     if file := section.get(field):

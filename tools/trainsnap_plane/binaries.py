@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the binaries of a plane are: `KUBEBUILDER_ASSETS`, then PATH, then the cache. Called by `Plane` and the build.
 
-What `KUBEBUILDER_ASSETS` holds is taken as it is, since somebody named that folder on purpose; what PATH holds only if it
-says that it is the right version; the cache is keyed by all that a binary depends on, so it needs no look. Never builds.
+What `KUBEBUILDER_ASSETS` holds is taken as it is, since somebody named that folder on purpose; what PATH holds only if
+it says that it is the right version; the cache is keyed by all that a binary depends on, so it needs no look. Never
+builds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds what a plane lacks, from the pinned Go modules into the cache. Called by `plane build`, and by `plane up`.
 
-The first build takes minutes; it says which part is at work, how much of the whole is done and how long it has taken. A file
-lock makes a second build wait for the first instead of doing the same. A part appears in the cache whole or not at all.
+The first build takes minutes; it says which part is at work, how much of the whole is done and how long it has taken.
+A file lock makes a second build wait for the first instead of doing the same. A part appears in the cache whole or not
+at all.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .binaries import cached_binary, cached_manifests, missing
 from .errors import BuildFailed
 from .gotool import find_go
 from .parts import GOFLAGS, MANIFESTS, MODULES, Part, cache_folder, required_version
+from .process import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -86,13 +88,17 @@ class Builder:
         self._progress = progress or Progress(sys.stderr)
 
     def ensure(self, names: list[str]) -> None:
-        """Make sure that these parts and the manifests are there. Raises BuildFailed; returns at once when nothing lacks."""
+        """Make sure that these parts and the manifests are there. Raises BuildFailed; returns at once when nothing
+        lacks.
+        """
         if not self._lacks(names):
             return
         self._cache.mkdir(parents=True, exist_ok=True)
         with self._lock():
             parts = missing(names, environment=self._environment, cache=self._cache)
             self._progress.begin()
+            for abandoned in self._cache.glob(".*"):  # Of a build that was killed: we hold the lock.
+                shutil.rmtree(abandoned, ignore_errors=True)
             if not parts and cached_manifests(self._cache).is_dir():
                 return  # Another build, which we waited for, did it.
             go = find_go(self._cache, say=self._progress.say, environment=self._environment)
@@ -176,6 +182,7 @@ class Builder:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
+            preexec_fn=die_with_parent(),  # A killed launcher leaves no compiler behind.
         )
         try:
             lines = self._watch(process, f"{place} {part.name} {part.version}", done, share)

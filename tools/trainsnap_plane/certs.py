@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small certificate authority. Called by the launcher, and whenever a kubeconfig for one more user is wanted.
 
-A plane has two: `ca` signs the API server, the webhooks and every client of the API server; `etcd-ca` only etcd and the API
-server's access to it, so that no user of the cluster can talk to etcd. Keys are P-256: an RSA key takes a second each.
-Files that are there already are used again, so that a kept folder keeps its users.
+A plane has two: `ca` signs the API server, the webhooks and every client of the API server; `etcd-ca` only etcd and
+the API server's access to it, so that no user of the cluster can talk to etcd. Keys are P-256: an RSA key takes a
+second each. Files that are there already are used again, so that a kept folder keeps its users.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line, `tools/plane`. Every failure is one clear line on stderr (a log tail may follow) and a non-zero exit."""
+"""The command line, `tools/plane`. Every failure is one clear line on stderr (a log tail may follow) and a non-zero
+exit.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from .binaries import cached_manifests, find
 from .build import Builder
 from .components import PROFILES
 from .errors import NotRunning, PlaneError
+from .launch import needed_parts
 from .parts import PARTS, cache_folder
-from .plane import Plane, clear, needed_parts
+from .plane import Plane, clear
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

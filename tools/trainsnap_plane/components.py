@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The components of a plane and the two profiles, as data. Read by `Plane`; nothing here runs anything.
 
-Arguments are templates: `{root}` is the plane's folder, `{pki}` and `{config}` are folders in it, `{NAME}` of a port is its
-number. Whoever wants another flag adds it here.
+Arguments are templates: `{root}` is the plane's folder, `{pki}` and `{config}` are folders in it, `{NAME}` of a port
+is its number. Whoever wants another flag adds it here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One process: its binary (a part of parts.py), arguments, ports, how to see that it is ready, and for how long to wait."""
+    """One process: its binary (a part of parts.py), arguments, ports, how to see that it is ready, and for how long to
+    wait.
+    """
 
     name: str
     part: str
@@ -52,7 +54,8 @@ ETCD = Component(
         "--key-file={pki}/etcd.key",
         "--trusted-ca-file={pki}/etcd-ca.crt",
         "--client-cert-auth",
-        # The data of a test may be lost with the machine; a start is a second faster and writes do not wait for the disk.
+        # The data of a test may be lost with the machine; a start is a second faster and writes do not wait for the
+        # disk.
         "--unsafe-no-fsync",
         "--log-level=warn",
     ),
@@ -82,7 +85,8 @@ APISERVER = Component(
         "--service-account-key-file={pki}/service-accounts.pub",
         "--service-account-signing-key-file={pki}/service-accounts.key",
         "--service-cluster-ip-range=10.96.0.0/24",
-        # Nothing in the plane reaches the server as a service, and an address of the loopback range may not be an endpoint.
+        # Nothing in the plane reaches the server as a service, and an address of the loopback range may not be an
+        # endpoint.
         "--endpoint-reconciler-type=none",
         "--allow-privileged=true",
         # Tests count requests in this log: who, verb, object, and nothing of the content.
@@ -159,6 +163,8 @@ KWOK = Component(
         "--config={config}/kwok.yaml",
         "--manage-all-nodes=true",
         "--node-lease-duration-seconds=40",
+        "--node-ip=192.0.2.1",  # An address for documentation: nothing answers there.
+        "--cidr=10.244.0.0/16",
         "--server-address=127.0.0.1:{kwok_port}",
     ),
     ports=("kwok_port",),

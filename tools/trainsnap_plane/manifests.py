@@ -30,7 +30,9 @@ def _load(path: Path) -> list[JSON]:
 
 
 def crds(modules: Path) -> list[JSON]:
-    """JobSet's CRD and both PodGroup CRDs. Volcano publishes its CRD in no Go module, hence the stand-in of the test data."""
+    """JobSet's CRD and both PodGroup CRDs. Volcano publishes its CRD in no Go module, hence the stand-in of the test
+    data.
+    """
     return [
         *_load(modules / "jobset/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
         *_load(modules / "scheduler-plugins/scheduling.x-k8s.io_podgroups.yaml"),
@@ -41,8 +43,8 @@ def crds(modules: Path) -> list[JSON]:
 def jobset_identity(modules: Path) -> list[JSON]:
     """Namespace, ServiceAccount and roles of the JobSet controller, as its kustomization names them.
 
-    Left out, because the plane neither manages certificates in the cluster nor serves metrics: the roles for Secrets and for
-    the metrics proxy.
+    Left out, because the plane neither manages certificates in the cluster nor serves metrics: the roles for Secrets
+    and for the metrics proxy.
     """
     folder = modules / "jobset/rbac"
     names = ("service_account", "role", "role_binding", "leader_election_role", "leader_election_role_binding")

@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
 MODULES = Path(__file__).resolve().parents[1] / "modules"
 GOFLAGS = "-trimpath -buildvcs=false"
-# How far a binary found on PATH may be away from the pinned version: `minor` is the same minor release, `skew` one minor
-# release up or down (what Kubernetes supports between kubectl and the API server), `never` means that it cannot be told.
+# How far a binary found on PATH may be away from the pinned version: `minor` is the same minor release, `skew` one
+# minor release up or down (what Kubernetes supports between kubectl and the API server), `never` means that it cannot
+# be told.
 Tolerance = Literal["minor", "skew", "never"]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One binary. `seconds` is its build time on two cores from an empty cache, in the order of PARTS, for the progress."""
+    """One binary. `seconds` is its build time on two cores from an empty cache, in the order of PARTS, for the
+    progress.
+    """
 
     name: str
     module: str
@@ -67,7 +70,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """Files out of a module: `files` maps what is taken (a file or folder in the module) to where it lies in the cache."""
+    """Files out of a module: `files` maps what is taken (a file or folder in the module) to where it lies in the
+    cache.
+    """
 
     module: str
     requires: str
@@ -75,22 +80,29 @@ class Manifests:
 
 
 _KUBERNETES = "k8s.io/kubernetes"
-PARTS: dict[str, Part] = {
-    part.name: part
-    for part in (
-        Part("etcd", "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", 42),
-        Part("kube-apiserver", "kubernetes", _KUBERNETES, f"{_KUBERNETES}/cmd/kube-apiserver", 300, stamped=True),
-        Part(
-            "kubectl", "kubernetes", _KUBERNETES, f"{_KUBERNETES}/cmd/kubectl", 30,
-            version_args=("version", "--client"), tolerance="skew", stamped=True,
-        ),
-        Part("kube-controller-manager", "kubernetes", _KUBERNETES, f"{_KUBERNETES}/cmd/kube-controller-manager", 90, stamped=True),
-        Part("kube-scheduler", "kubernetes", _KUBERNETES, f"{_KUBERNETES}/cmd/kube-scheduler", 20, stamped=True),
-        # It prints no version of its own, so that one on PATH cannot be told from another.
-        Part("jobset-controller", "jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", 120, tolerance="never"),
-        Part("kwok", "kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok", 120),
-    )
-}  # fmt: skip
+_COMMANDS = f"{_KUBERNETES}/cmd"
+_PARTS = (
+    Part("etcd", "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", 80),
+    Part("kube-apiserver", "kubernetes", _KUBERNETES, f"{_COMMANDS}/kube-apiserver", 330, stamped=True),
+    Part(
+        "kube-controller-manager", "kubernetes", _KUBERNETES, f"{_COMMANDS}/kube-controller-manager", 130, stamped=True
+    ),
+    Part("kube-scheduler", "kubernetes", _KUBERNETES, f"{_COMMANDS}/kube-scheduler", 15, stamped=True),
+    # It prints no version of its own, so that one on PATH cannot be told from another.
+    Part("jobset-controller", "jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", 140, tolerance="never"),
+    Part("kwok", "kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok", 120),
+    Part(
+        "kubectl",
+        "kubernetes",
+        _KUBERNETES,
+        f"{_COMMANDS}/kubectl",
+        40,
+        version_args=("version", "--client"),
+        tolerance="skew",
+        stamped=True,
+    ),
+)
+PARTS: dict[str, Part] = {part.name: part for part in _PARTS}
 
 MANIFESTS: tuple[Manifests, ...] = (
     Manifests(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free ports for any number of planes side by side. Called by the launcher before a start.
 
-A port is chosen below the kernel's ephemeral range, so that no outgoing connection takes it meanwhile, tried by binding it,
-and leased by a locked file whose descriptor the supervisor inherits: another plane does not choose it, even while the
-component that uses it is being restarted. A foreign process still may; the launcher then starts anew with other ports.
+A port is chosen below the kernel's ephemeral range, so that no outgoing connection takes it meanwhile, tried by
+binding it, and leased by a locked file whose descriptor the supervisor inherits: another plane does not choose it,
+even while the component that uses it is being restarted. A foreign process still may; the launcher then starts anew
+with other ports.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from .errors import PlaneError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Linux hands out 32768-60999 for outgoing connections by default; Kubernetes NodePorts (30000-32767) do not matter here.
+# Linux hands out 32768-60999 for outgoing connections by default; Kubernetes NodePorts (30000-32767) do not matter
+# here.
 _FIRST, _LAST = 20_000, 32_000
 _ATTEMPTS = 500
 

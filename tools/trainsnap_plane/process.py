@@ -22,7 +22,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def start_time(pid: int) -> str | None:
-    """When the process with this pid started, as the kernel words it; None when there is no such process (or only a zombie).
+    """When the process with this pid started, as the kernel words it; None when there is none, or only a zombie.
 
     A pid alone is not an identity, since the kernel hands it out again; pid and start time together are.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that owns a plane's components: `python -m trainsnap_plane.supervisor`, started by the launcher only.
 
-It is deliberately dumb: it starts, signals and reaps what the launcher asks for over a socket, one JSON object a line, and
-knows nothing about Kubernetes. Three rules make sure that nothing is left behind:
+It is deliberately dumb: it starts, signals and reaps what the launcher asks for over a socket, one JSON object a line,
+and knows nothing about Kubernetes. Three rules make sure that nothing is left behind:
 
 - until the launcher says `detach`, the end of the launcher's connection ends everything (Ctrl-C, a crash, SIGKILL);
 - every child asks the kernel to be killed when this process dies (`die_with_parent`);
@@ -262,7 +262,9 @@ def _log(text: str) -> None:
 
 
 def main() -> None:
-    """`supervisor DIR OWNER_FD KEEP`: further inherited descriptors (lock, port leases) need no name, only to stay open."""
+    """`supervisor DIR OWNER_FD KEEP`: further inherited descriptors (lock, port leases) need no name, only to stay
+    open.
+    """
     folder, owner, keep = sys.argv[1:4]
     Supervisor(Layout(Path(folder)), socket.socket(fileno=int(owner)), keep=keep == "1").run()
 
