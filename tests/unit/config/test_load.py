@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainsnap_controller.config import Configuration, ConfigError, load
+from trainsnap_controller.config import ConfigError, Configuration, load
 from trainsnap_controller.config.load import parse
 
 HEAD = "apiVersion: config.trainer.kubeflow.org/v1alpha1\nkind: Configuration\n"
@@ -51,7 +51,9 @@ def test_durations_are_written_as_go_writes_them(text: str, want: float) -> None
         pytest.param(HEAD + "webhook: {port: '9443'}", "f: webhook.port: ", id="a port as text"),
         pytest.param(HEAD + "clientConnection: {qps: -1}", "f: clientConnection.qps: ", id="a negative rate"),
         pytest.param(HEAD + "featureGates: {Nope: true}", "f: featureGates.Nope: unknown gate", id="an unknown gate"),
-        pytest.param(HEAD + "leaderElection: {leaseDuration: 5s}", "must have retryPeriod <", id="durations in disorder"),
+        pytest.param(
+            HEAD + "leaderElection: {leaseDuration: 5s}", "must have retryPeriod <", id="durations in disorder"
+        ),
         pytest.param(HEAD + "leaderElection: {leaseDuration: 5 s}", "must be a duration such as", id="no duration"),
         pytest.param(
             HEAD + "controller: {groupKindConcurrency: {TrainJob.trainer.kubeflow.org: 0}}",
