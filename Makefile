@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+# Everything that is done with this project has a target here; `make help` lists them.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+# What `make gen` writes. Checked by `make verify`, never edited by hand.
+GENERATED := crds api/trainsnap_api/_generated controller/trainsnap_controller/runtime/_generated deploy docs/reference
+CODE := api controller codegen tools tests
+# A kubeconfig that is named on purpose: `make test CLUSTER=FILE`. One that happens to be exported is never used.
+CLUSTER ?=
+unexport KUBECONFIG
+export TRAINSNAP_TEST_CLUSTER := $(if $(CLUSTER),$(abspath $(CLUSTER)))
+# Further arguments for pytest, such as ARGS="-k snapshot -x".
+ARGS ?=
+KEEP ?=
+DIR ?= .plane
+PROFILE ?= full
+
+.DEFAULT_GOAL := help
+.PHONY: help setup gen fmt lint types layers files fresh verify unit integration e2e test plane plane-down demo clean
+.DELETE_ON_ERROR:
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Set-up
+
+setup: $(STAMP) ## Make .venv with everything the project needs, in the versions of constraints.txt
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "make setup: Python 3.11 or newer is needed and $(PYTHON) is $$($(PYTHON) --version 2>&1 || echo missing):" \
+			"try make setup PYTHON=python3.12" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { \
+		echo "make setup: $(PYTHON) cannot make a virtual environment; on Debian install python3-venv" >&2; \
+		rm -rf .venv; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--build-constraint constraints.txt --editable '.[controller]' --group dev
+	@touch $@
+
+##@ Code
+
+gen: $(STAMP) ## Generate CRDs and models from the schema sources
+	$(BIN)/python -m trainsnap_codegen
+
+fmt: $(STAMP) ## Format the code and sort its imports
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix --select I $(CODE)
+
+lint: $(STAMP) ## Check format and style
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+
+types: $(STAMP) ## Check types, strictly
+	$(BIN)/mypy
+
+layers: $(STAMP) ## Check that imports go down the layers only
+	$(BIN)/lint-imports
+
+files: $(STAMP) ## Check length and first line of every hand-written file
+	$(BIN)/python tools/check_files.py
+
+fresh: gen ## Check that generated files are what is committed, with nothing untracked among them
+	@git diff --exit-code --stat -- $(wildcard $(GENERATED)) || { \
+		echo "make fresh: generated files differ from what is committed: commit what make gen wrote" >&2; exit 1; }
+	@untracked="$$(git ls-files --others --exclude-standard -- $(wildcard $(GENERATED)))"; \
+	test -z "$$untracked" || { echo "make fresh: not committed: $$untracked" >&2; exit 1; }
+
+# Generating comes first and alone; what follows only looks.
+verify: ## Check everything that needs no test run: generated files, format, lint, types, layers, files
+	@$(MAKE) --no-print-directory fresh
+	@$(MAKE) --no-print-directory lint types layers files
+
+##@ Tests
+
+unit: $(STAMP) ## Run the tests that need no cluster
+	$(BIN)/pytest -n 2 tests/unit tests/property tests/protocol $(ARGS)
+
+integration: $(STAMP) plane-built ## Run the tests on etcd and kube-apiserver
+	$(BIN)/pytest tests/integration $(ARGS)
+
+e2e: $(STAMP) plane-built ## Run the tests on the full plane
+	$(BIN)/pytest tests/e2e $(ARGS)
+
+test: $(STAMP) plane-built ## Run all tests (CLUSTER=FILE: against the cluster behind that kubeconfig)
+	$(BIN)/pytest tests/unit tests/property tests/protocol tests/integration tests/e2e $(ARGS)
+
+##@ A plane to work with
+
+.PHONY: plane-built
+plane-built: $(STAMP)
+	@$(if $(CLUSTER),test -r "$(CLUSTER)" || { echo "make: cannot read CLUSTER=$(CLUSTER)" >&2; exit 1; },tools/plane build >/dev/null)
+
+plane: $(STAMP) ## Start a plane (DIR=.plane PROFILE=full); `make plane-down` stops it
+	tools/plane up --dir $(DIR) --profile $(PROFILE)
+
+plane-down: $(STAMP) ## Stop the plane that `make plane` started
+	tools/plane down --dir $(DIR)
+
+demo: $(STAMP) ## Show the main job, step by step, on a plane of its own (KEEP=1 leaves it running)
+	$(BIN)/python tools/demo.py $(if $(KEEP),--keep)
+
+clean: ## Remove what was built in this folder; the plane's cache stays
+	@test ! -e $(DIR)/plane.json || tools/plane down --dir $(DIR)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
