@@ -7,8 +7,8 @@ from functools import cache
 from types import ModuleType
 
 import pytest
-from support import offline_golden as offline
 
+from support import offline_golden as offline
 from trainsnap_controller.runtime.registry import standard
 
 PENDING = ("cs-", "fx-", "jx-", "mp-", "tt", "vc-", "xg-", "ad-ml-policies", "md-scheduler-keys", "rm-podgroup-policy")
