@@ -60,8 +60,11 @@ STAY = "stay"
 
 @dataclass
 class ScriptedSource:
-    """Answers lists and watches from two scripts, in order. An exception in a script is raised there; a callable is
-    called (to move a clock, say). When a script is used up, lists repeat its last entry and watches stay open."""
+    """Answers lists and watches from two scripts, in order.
+
+    An exception in a script is raised there (as the first step of a watch: the watch is refused); a callable is called
+    (to move a clock, say). When a script is used up, lists repeat its last entry and watches stay open.
+    """
 
     lists: list[Any]
     watches: list[list[Any]] = field(default_factory=list)
@@ -88,14 +91,23 @@ class ScriptedSource:
             yield step
 
     async def watch(
-        self, resource: Resource, namespace: str | None = None, *, resource_version: str, **_: Any
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        on_open: Callable[[], None] | None = None,
+        **_: Any,
     ) -> AsyncIterator[Event]:
         script = self.watches[self.opened] if self.opened < len(self.watches) else [STAY]
         self.opened += 1
         self.watched.append(resource_version)
         try:
-            for step in script:
+            for number, step in enumerate(script):
                 await asyncio.sleep(0)
+                if on_open is not None and not (number == 0 and isinstance(step, Exception)):
+                    on_open()
+                    on_open = None
                 if isinstance(step, str):
                     async for pushed in self._more():
                         yield pushed

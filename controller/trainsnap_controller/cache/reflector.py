@@ -80,11 +80,15 @@ class Source(Protocol):
         resource_version: str,
         label_selector: str | None = None,
         field_selector: str | None = None,
+        on_open: Callable[[], None] | None = None,
     ) -> AsyncIterator[WatchEvent]: ...
 
 
 class ReflectorMetrics(Protocol):
     """What is counted of a reflector. `observe.metrics` has it in Prometheus form."""
+
+    def attached(self, resource: Resource, objects: Callable[[], int]) -> None:
+        """A store exists; ``objects`` tells its size."""
 
     def listed(self, resource: Resource, reason: str) -> None: ...
     def watch_ended(self, resource: Resource, outcome: str) -> None: ...
@@ -94,6 +98,7 @@ class ReflectorMetrics(Protocol):
 class NoMetrics:
     """Counts nothing."""
 
+    def attached(self, resource: Resource, objects: Callable[[], int]) -> None: ...
     def listed(self, resource: Resource, reason: str) -> None: ...
     def watch_ended(self, resource: Resource, outcome: str) -> None: ...
     def event(self, resource: Resource, type: str) -> None: ...
@@ -116,9 +121,6 @@ class Reflector:
     SHORT_WATCH = 5.0
     """A watch that ends sooner than this many seconds counts as a failure, however it ends: no server closes healthy
     watches that quickly, and one that does must not be asked without a pause."""
-
-    UP_AFTER = 15.0
-    """A quiet watch counts as up after so many seconds: longer than any attempt to connect may take."""
 
     ATTEMPTS_BEFORE_LIST = 4
     """Failures in a row to watch from a version before it is given up for a new list."""
@@ -158,10 +160,11 @@ class Reflector:
         self._version: str | None = None
         self._list_reason = "start"
         self._watch_failures = 0
-        self._opened: float | None = None
+        self._open = False
         self._contact: float | None = None
         self._complaint: tuple[str, str] | None = None
         self.state = State.STARTING
+        self._metrics.attached(resource, store.__len__)
 
     @property
     def problem(self) -> str | None:
@@ -173,10 +176,9 @@ class Reflector:
     @property
     def healthy(self) -> bool:
         """Whether a watch is up, or was within the last ``stale_after`` seconds."""
-        now = self._clock.now()
-        if self.state is State.WATCHING and self._opened is not None and now - self._opened >= self.UP_AFTER:
+        if self._open:
             return True
-        return self._contact is not None and now - self._contact <= self._stale_after
+        return self._contact is not None and self._clock.now() - self._contact <= self._stale_after
 
     async def run(self) -> None:
         """Follow the resource until cancelled."""
@@ -225,38 +227,42 @@ class Reflector:
 
     async def _watch(self, version: str) -> float:
         """One watch, to its normal end. Returns how long to wait before the next one."""
-        started = self._opened = self._clock.now()
-        self.state = State.WATCHING
+        started = self._clock.now()
         try:
-            stream = self._source.watch(self._resource, **self._scope, resource_version=version)
+            stream = self._source.watch(self._resource, **self._scope, resource_version=version, on_open=self._opened)
             async with _closing(stream) as events:
                 async for event in events:
                     self._take(event)
+                    if self._clock.now() - started >= self.SHORT_WATCH:
+                        self._settled()
         finally:
-            self._opened = None
+            if self._open:
+                self._contact = self._clock.now()
+            self._open = False
             self.state = State.RECONNECTING
-        self._contact = self._clock.now()
         self._metrics.watch_ended(self._resource, "ended")
         if self._clock.now() - started >= self.SHORT_WATCH:
             self._settled()
             return 0.0
         return self._backoff.next()
 
+    def _opened(self) -> None:
+        """The server accepted the watch."""
+        self._open = True
+        self.state = State.WATCHING
+
     def _take(self, event: WatchEvent) -> None:
-        entry = decode_entry(event.raw, self._resource) if event.type != "BOOKMARK" else None
-        self._contact = self._clock.now()
-        if entry is None:
+        if event.type == "BOOKMARK":
             self._version = _bookmark_version(event.raw, self._resource)
             self._store.advance(self._version)
         else:
+            entry = decode_entry(event.raw, self._resource)
             changes = self._store.apply(entry, deleted=event.type == "DELETED")
             self._version = entry.resource_version
             for change in changes:
                 self._report(change)
         self._watch_failures = 0
         self._recovered(len(self._store))
-        if self._opened is not None and self._contact - self._opened >= self.SHORT_WATCH:
-            self._settled()
 
     def _report(self, event: CacheEvent) -> None:
         self._metrics.event(self._resource, event.type)

@@ -23,8 +23,19 @@ from trainsnap_controller.observe.clock import Clock, SystemClock, Timer
 from trainsnap_controller.queue.backoff import ItemBackoff, K
 
 
+class Measured(Protocol):
+    """What a queue tells of its present state."""
+
+    def __len__(self) -> int: ...
+    def unfinished_seconds(self) -> float: ...
+    def longest_running_seconds(self) -> float: ...
+
+
 class QueueMetrics(Protocol):
     """What is measured of a queue. `observe.metrics` has it under client-go's names."""
+
+    def attached(self, queue: Measured) -> None:
+        """The queue exists; what is asked of it when metrics are read."""
 
     def added(self) -> None: ...
     def retried(self) -> None: ...
@@ -38,6 +49,7 @@ class QueueMetrics(Protocol):
 class NoQueueMetrics:
     """Measures nothing."""
 
+    def attached(self, queue: Measured) -> None: ...
     def added(self) -> None: ...
     def retried(self) -> None: ...
     def waited(self, seconds: float) -> None: ...
@@ -84,6 +96,7 @@ class WorkQueue(Generic[K]):
         self._shut_down = False
         self._idle = asyncio.Event()
         self._idle.set()
+        self._metrics.attached(self)
 
     def __len__(self) -> int:
         """Keys that wait for a worker; without delayed ones and those in work."""
