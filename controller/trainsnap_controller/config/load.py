@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from trainsnap_controller.config.model import API_VERSION, Configuration
+from trainsnap_controller.config.model import API_VERSION, FEATURE_GATES, Configuration
 
 MAX_BYTES = 1 << 20
 
@@ -46,6 +46,22 @@ def parse(text: bytes, where: str) -> Configuration:
         return Configuration.model_validate(data)
     except ValidationError as error:
         raise ConfigError(f"{where}: {describe(error)}") from error
+
+
+def with_gates(config: Configuration, text: str) -> Configuration:
+    """The configuration with the gates of ``--feature-gates name=true,name=false`` over its own. Raises ConfigError."""
+    gates = dict(config.feature_gates)
+    for part in filter(None, (item.strip() for item in text.split(","))):
+        name, _, value = part.partition("=")
+        if value not in ("true", "false"):
+            raise ConfigError(f"--feature-gates {part}: must be NAME=true or NAME=false")
+        gates[name] = value == "true"
+    unknown = sorted(set(gates) - set(FEATURE_GATES))
+    if unknown:
+        raise ConfigError(
+            f"--feature-gates {unknown[0]}: unknown gate; known are {', '.join(sorted(FEATURE_GATES))}"
+        )
+    return config.model_copy(update={"feature_gates": gates})
 
 
 def describe(error: ValidationError) -> str:

@@ -56,8 +56,14 @@ JOB_SET_REBUILT: Final = EventReason(
     "Reconciling",
     "The JobSet of an unfinished TrainJob was gone and was made again from the snapshot: the training starts anew.",
 )
+JOB_SET_KEPT: Final = EventReason(
+    "JobSetKept",
+    "Warning",
+    "Reconciling",
+    "An existing JobSet differs from what would be built today in parts that JobSet has frozen; those stay as they are.",
+)
 
-EVENT_REASONS: Final = (RESOURCES_CREATION_FAILED, JOB_SET_REBUILT)
+EVENT_REASONS: Final = (RESOURCES_CREATION_FAILED, JOB_SET_REBUILT, JOB_SET_KEPT)
 """The table, from which the documentation is generated."""
 
 

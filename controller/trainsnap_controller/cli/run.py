@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``trainsnap run``: the operator with the identity that it is given."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from trainsnap_api.transport import Transport, TransportSettings
+from trainsnap_controller import constants as c
+from trainsnap_controller import operator
+from trainsnap_controller.config import ConfigError, Configuration
+from trainsnap_controller.observe.metrics import Metrics
+from trainsnap_controller.operator import Servers
+
+
+async def run(config: Configuration, *, kubeconfig: Path | None, context: str | None) -> int:
+    """Connect and run until a signal. Returns the exit code; raises one-line errors for the command line."""
+    in_cluster = kubeconfig is None
+    if in_cluster and "KUBERNETES_SERVICE_HOST" not in os.environ:
+        raise ConfigError("--kubeconfig FILE is needed outside a cluster")
+    metrics = Metrics(process=True)
+    transport = await Transport.connect(
+        kubeconfig=kubeconfig, context=context, in_cluster=in_cluster, settings=settings(config, metrics), probe=True
+    )
+    async with transport as api:
+        return await serve(api, config, namespace=api.namespace if in_cluster else c.NAMESPACE, metrics=metrics)
+
+
+def settings(config: Configuration, metrics: Metrics) -> TransportSettings:
+    """The transport's settings by the configuration. A rate of 0 is no limit, as in the reference's file."""
+    connection = config.client_connection
+    return TransportSettings(qps=connection.qps or None, burst=connection.burst or None, on_request=metrics.rest_client("kubernetes"))
+
+
+async def serve(
+    api: Transport,
+    config: Configuration,
+    *,
+    namespace: str,
+    metrics: Metrics,
+    on_ready: Callable[[Servers], None] = lambda servers: None,
+) -> int:
+    """Run the operator over a connection until a signal. Returns the exit code."""
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    found: list[Servers] = []
+    manager, servers = operator.build(
+        api,
+        config,
+        namespace=namespace,
+        identity=identity,
+        metrics=metrics,
+        on_ready=lambda: on_ready(found[0]),
+    )
+    found.append(servers)
+    return await manager.run()

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the operator together: caches, queues, reconcilers, servers. The only place that knows all of them.
+
+Called by the command line with a connected transport; everything that varies comes in as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from trainsnap_api.transport import Resource, Transport
+from trainsnap_api.transport.resources import (
+    CLUSTER_TRAINING_RUNTIME,
+    TRAIN_JOB,
+    TRAINING_RUNTIME,
+    TRAINING_RUNTIME_SNAPSHOT,
+)
+from trainsnap_controller import constants as c
+from trainsnap_controller.cache import Cache, Key, Store
+from trainsnap_controller.config import Configuration
+from trainsnap_controller.manager import Controller, HttpServer, LeaderElector, LeaseTimes, Manager, metrics_app
+from trainsnap_controller.manager.manager import Group, Part
+from trainsnap_controller.observe.events import EventRecorder
+from trainsnap_controller.observe.metrics import Metrics
+from trainsnap_controller.queue import WorkQueue
+from trainsnap_controller.reconcile import runtimes, sources
+from trainsnap_controller.reconcile.act import Writer
+from trainsnap_controller.reconcile.gather import LastWords, Reader
+from trainsnap_controller.reconcile.report import Reporter
+from trainsnap_controller.reconcile.runtimes import RuntimeReconciler
+from trainsnap_controller.reconcile.trainjob import TrainJobReconciler
+from trainsnap_controller.runtime.registry import standard
+from trainsnap_controller.snapshot.capture import Snapshots
+
+JSON = dict[str, Any]
+
+WORKERS: Final = 5
+"""Reconciles of TrainJobs at once, unless the configuration says otherwise; the reference ships this number."""
+OFF: Final = "0"
+"""The address that switches a server off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The HTTP servers that are on, bound to their ports."""
+
+    health: HttpServer | None
+    metrics: HttpServer | None
+
+
+def build(
+    api: Transport,
+    config: Configuration,
+    *,
+    namespace: str,
+    identity: str,
+    metrics: Metrics,
+    on_ready: Callable[[], None] = lambda: None,
+) -> tuple[Manager, Servers]:
+    """The operator, ready to run. ``namespace`` is its own; ``identity`` names this process in the Lease.
+
+    Raises ``ListenError`` when a port cannot be had.
+    """
+    manager = Manager(on_ready=on_ready)
+    servers = _add_servers(manager, config, metrics)
+    cache = Cache(api, metrics=metrics.cache())
+    events = EventRecorder(api, instance=identity, counted=metrics.recorder())
+    manager.add_cache(cache)
+    manager.add(Group.SERVICES, Part("events", events.run, stop=events.stop))
+    allowed = _add_leader(manager, api, config, namespace, identity, metrics)
+    _add_train_jobs(manager, cache, api, config, events, allowed, metrics)
+    for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME):
+        _add_runtimes(manager, cache, api, config, resource, allowed, metrics)
+    return manager, servers
+
+
+def _add_servers(manager: Manager, config: Configuration, metrics: Metrics) -> Servers:
+    def server(name: str, app: Any, address: str) -> HttpServer | None:
+        if address == OFF:
+            return None
+        added = HttpServer(name, app, address)
+        manager.add_server(added)
+        return added
+
+    return Servers(
+        health=server("health", manager.health.app(), config.health.health_probe_bind_address),
+        metrics=server("metrics", metrics_app(metrics.registry), config.metrics.bind_address),
+    )
+
+
+def _add_leader(
+    manager: Manager, api: Transport, config: Configuration, namespace: str, identity: str, metrics: Metrics
+) -> Callable[[], bool]:
+    """Leader election when it is on. Returns what says whether this process may write at this moment."""
+    election = config.leader_election
+    if election is None or not election.leader_elect:
+        return lambda: True
+    elector = LeaderElector(
+        api,
+        namespace=election.resource_namespace or namespace,
+        name=election.resource_name,
+        identity=identity,
+        times=LeaseTimes(
+            lease_duration=election.lease_duration,
+            renew_deadline=election.renew_deadline,
+            retry_period=election.retry_period,
+        ),
+        metrics=metrics.leader(),
+    )
+    manager.add_leader(elector)
+    return elector.may_write
+
+
+def _add_train_jobs(
+    manager: Manager,
+    cache: Cache,
+    api: Transport,
+    config: Configuration,
+    events: EventRecorder,
+    allowed: Callable[[], bool],
+    metrics: Metrics,
+) -> None:
+    name = "trainjob_controller"
+    queue = WorkQueue[Key](name, metrics=metrics.queue(name))
+    last_words = LastWords()
+    sources.connect(cache, queue, last_words)
+    stores = _Stores(cache)
+    reader = Reader(stores, last_words, api.get)
+    reporter = Reporter(events)
+    reconciler = TrainJobReconciler(
+        reader=reader,
+        snapshots=Snapshots(
+            api,
+            reader.snapshot,
+            lambda snapshot: stores.remember(TRAINING_RUNTIME_SNAPSHOT, snapshot),
+            _now,
+            opaque_kinds={
+                f"{kind.kind}.{kind.group}": Resource(kind.group, kind.version, kind.kind, kind.plural, kind.namespaced)
+                for kind in config.snapshots.opaque_runtimes
+            },
+            keep_annotations=config.snapshots.keep_annotations,
+        ),
+        framework=standard(),
+        writer=Writer(api, stores.remember, reporter.kept),
+        recorder=reporter,
+        now=_now,
+    )
+    workers = config.workers(f"{TRAIN_JOB.kind}.{c.GROUP}", WORKERS)
+    manager.add_controller(
+        Controller(name, queue, reconciler.reconcile, workers, allowed=allowed, metrics=metrics.controller(name))
+    )
+
+
+def _add_runtimes(
+    manager: Manager,
+    cache: Cache,
+    api: Transport,
+    config: Configuration,
+    resource: Resource,
+    allowed: Callable[[], bool],
+    metrics: Metrics,
+) -> None:
+    name = f"{resource.kind.lower()}_controller"
+    queue = WorkQueue[Key](name, metrics=metrics.queue(name))
+    runtimes.connect(cache, queue, resource)
+    stores = _Stores(cache)
+
+    def cached(key: Key) -> JSON | None:
+        entry = cache.informer(resource).store.get(*key)
+        return None if entry is None else entry.object()
+
+    reconciler = RuntimeReconciler(resource, cached, api)
+    workers = config.workers(f"{resource.kind}.{c.GROUP}", 1)
+    manager.add_controller(
+        Controller(name, queue, reconciler.reconcile, workers, allowed=allowed, metrics=metrics.controller(name))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stores:
+    """The cache as the reconcilers see it: the stores of the kinds that are watched."""
+
+    cache: Cache
+
+    def store(self, resource: Resource) -> Store | None:
+        return next((i.store for i in self.cache.informers if i.resource is resource), None)
+
+    def remember(self, resource: Resource, obj: JSON) -> None:
+        store = self.store(resource)
+        if store is not None:
+            store.observe_write(obj)
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the operator as its users do: ``trainsnap dev`` in a process of its own, as its own ServiceAccount."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import IO
+
+from prometheus_client.parser import text_string_to_metric_families
+
+START_SECONDS = 60.0
+STOP_SECONDS = 5.0
+"""What is promised for a stop after SIGTERM."""
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class Operator:
+    """One operator on one plane, started and stopped as often as a test likes. ``log`` is a file that keeps growing."""
+
+    def __init__(self, kubeconfig: Path, log: Path, *arguments: str) -> None:
+        self.kubeconfig = kubeconfig
+        self.log = log
+        self._arguments = arguments
+        self._process: subprocess.Popen[str] | None = None
+        self._urls: dict[str, str] = {}
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it, and return when it has printed READY."""
+        assert not self.running
+        command = [sys.executable, "-c", "import sys; from trainsnap_controller.cli import main; sys.exit(main())"]
+        with self.log.open("a") as log:
+            self._process = subprocess.Popen(
+                [*command, "dev", "--kubeconfig", str(self.kubeconfig), "--log-format", "json", *self._arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self._process.stdout is not None
+        lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=_pump, args=(self._process.stdout, lines), daemon=True).start()
+        self._urls = {}
+        end = time.monotonic() + START_SECONDS
+        while (line := _next(lines, end)) != "READY":
+            assert line is not None, f"the operator did not get ready:\n{self.tail()}"
+            name, _, url = line.partition(" ")
+            self._urls[name] = url
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit code. Fails when it takes longer than promised."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(STOP_SECONDS)
+
+    def kill(self) -> None:
+        """SIGKILL: no chance to tidy up."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: it is there, but does nothing until ``resume``."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def get(self, server: str, path: str) -> tuple[int, str]:
+        """GET a path of its ``health`` or ``metrics`` server: the HTTP status and the text."""
+        try:
+            with urllib.request.urlopen(self._urls[server] + path, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that carry these labels."""
+        _, text = self.get("metrics", "/metrics")
+        samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+        return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
+
+    def writes(self) -> float:
+        """How many writing requests it has sent so far, those for events apart (it takes no Lease here)."""
+        sent = sum(self.metric("rest_client_requests_total", method=method) for method in WRITES)
+        return sent - sum(self.metric("trainsnap_events_total", outcome=outcome) for outcome in ("created", "counted"))
+
+    def tail(self, lines: int = 40) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text().splitlines()[-lines:])
+
+
+def _pump(stream: IO[str], lines: queue.Queue[str]) -> None:
+    for line in stream:
+        lines.put(line.rstrip("\n"))
+    lines.put("")
+
+
+def _next(lines: queue.Queue[str], end: float) -> str | None:
+    try:
+        return lines.get(timeout=max(0.0, end - time.monotonic())) or None
+    except queue.Empty:
+        return None
