@@ -54,8 +54,8 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> JSON:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-class _Dumper(yaml.SafeDumper):
-    """Writes repeated values out in full, and sequences indented below their key."""
+class _Dumper(yaml.CSafeDumper):
+    """Writes repeated values out in full."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
