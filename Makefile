@@ -30,7 +30,8 @@ setup: $(STAMP) ## Make .venv with everything the project needs, in the versions
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "make setup: Python 3.11 or newer is needed and $(PYTHON) is $$($(PYTHON) --version 2>&1 || echo missing):" \
+		found=$$($(PYTHON) --version 2>/dev/null | head -n 1); \
+		echo "make setup: Python 3.11 or newer is needed, and $(PYTHON) is $${found:-missing}:" \
 			"try make setup PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { \
 		echo "make setup: $(PYTHON) cannot make a virtual environment; on Debian install python3-venv" >&2; \
@@ -91,7 +92,7 @@ test: $(STAMP) plane-built ## Run all tests (CLUSTER=FILE: against the cluster b
 
 .PHONY: plane-built
 plane-built: $(STAMP)
-	@$(if $(CLUSTER),test -r "$(CLUSTER)" || { echo "make: cannot read CLUSTER=$(CLUSTER)" >&2; exit 1; },tools/plane build >/dev/null)
+	@$(if $(CLUSTER),test -r "$(TRAINSNAP_TEST_CLUSTER)" || { echo "make: cannot read CLUSTER=$(CLUSTER)" >&2; exit 1; },tools/plane build >/dev/null)
 
 plane: $(STAMP) ## Start a plane (DIR=.plane PROFILE=full); `make plane-down` stops it
 	tools/plane up --dir $(DIR) --profile $(PROFILE)
