@@ -63,13 +63,16 @@ def recorded(case_id: str, folder: str = "reference") -> JSON:
 
 
 def schemas() -> dict[str, JSON]:
-    """The OpenAPI schema of each of our kinds, and of JobSet by way of the runtime that embeds its spec."""
+    """What has defaults: our kinds, JobSet by way of the runtime that embeds its spec, Secret and Volcano's group."""
     result = {}
     for file in sorted((ROOT / "crds").glob("trainer.*.yaml")):
         crd = yaml.load(file.read_text(), yaml.CSafeLoader)
         result[crd["spec"]["names"]["kind"]] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     job_set = result["TrainingRuntime"]["properties"]["spec"]["properties"]["template"]["properties"]["spec"]
     result["JobSet"] = {"properties": {"spec": job_set}}
+    result["Secret"] = {"properties": {"type": {"default": "Opaque"}}}
+    volcano = yaml.load((GOLDEN / "crds" / "volcano-podgroups.yaml").read_text(), yaml.CSafeLoader)
+    result["scheduling.volcano.sh/v1beta1"] = volcano["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return result
 
 
@@ -160,7 +163,7 @@ class Offline:
         self.objects[key] = after
 
     def _stored(self, key: Key, obj: JSON) -> JSON:
-        stored: JSON = defaulted(obj, self.schemas.get(key[1], {}))
+        stored: JSON = defaulted(obj, self.schemas.get(key[0], self.schemas.get(key[1], {})))
         for entry in stored.get("spec", {}).get("runtimePatches", []) if key[1] == "TrainJob" else []:
             entry.setdefault("time", status.timestamp(self.now))
         return stored

@@ -59,13 +59,13 @@ def of_trainer(job: Job, info: RuntimeInfo) -> JSON:
 def gpus(resources: JSON) -> int:
     """GPUs of one node: the request if there is one, else the limit, rounded up.
 
-    A GPU is a resource with "gpu" in its name; of several the first by name counts.
+    A GPU is a resource with "gpu" in its name; of several the first by name that is not zero counts.
     """
     for kind in ("requests", "limits"):
         found = _amounts(resources.get(kind), f"{PER_NODE_PATH}.{kind}")
-        names = sorted(name for name in found if "gpu" in name.lower())
-        if names and (count := found[names[0]].round_up()) > 0:
-            return count
+        counts = [found[name].round_up() for name in sorted(found) if "gpu" in name.lower()]
+        if positive := [count for count in counts if count > 0]:
+            return positive[0]
     return 0
 
 
