@@ -227,7 +227,8 @@ def _translated(what: str, server: str = "") -> Iterator[None]:
         raise TimedOut(f"{what}: no connection to {server} in time", sent=False) from error
     except (TimeoutError, aiohttp.ServerTimeoutError) as error:
         raise TimedOut(f"{what}: no answer in time") from error
-    except (aiohttp.ClientError, OSError) as error:
+    except (aiohttp.ClientError, OSError, RuntimeError) as error:
+        # aiohttp says RuntimeError when a session was closed under a request or under a body that is being read.
         raise Disconnected(f"{what}: the connection broke: {_reason(error)}") from error
 
 
