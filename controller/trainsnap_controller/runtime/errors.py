@@ -36,16 +36,18 @@ class FieldError:
 
 
 class BuildError(Exception):
-    """The job cannot be built from this runtime; nothing but a change of one of the two helps.
+    """The job cannot be built from this runtime.
 
     ``field`` is a path in the TrainJob (``spec...``) or in the runtime (``runtime.spec...``); ``rule`` is one clear
-    line without a trailing full stop.
+    line without a trailing full stop. ``retried``: something outside the two is missing and may come by itself;
+    otherwise nothing but a change of the job or the runtime helps.
     """
 
-    def __init__(self, field: str, rule: str) -> None:
+    def __init__(self, field: str, rule: str, *, retried: bool = False) -> None:
         super().__init__(f"{field}: {rule}")
         self.field = field
         self.rule = rule
+        self.retried = retried
 
 
 def _shown(value: Any) -> str:

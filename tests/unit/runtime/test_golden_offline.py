@@ -11,9 +11,7 @@ import pytest
 from support import offline_golden as offline
 from trainsnap_controller.runtime.registry import standard
 
-PENDING = ("fx-", "tt")
-"""Cases of plugins that are still to come."""
-CASES = {case["id"]: case for case in offline.cases() if not case["id"].startswith(PENDING)}
+CASES = {case["id"]: case for case in offline.cases()}
 
 
 @cache
