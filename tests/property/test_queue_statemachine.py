@@ -8,8 +8,8 @@ import asyncio
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from support.clock import FakeClock
 
+from support.clock import FakeClock
 from trainsnap_controller.queue import ItemBackoff, ShutDown, WorkQueue
 
 KEYS = st.sampled_from(["a", "b", "c", "d"])

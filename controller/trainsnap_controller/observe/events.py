@@ -171,8 +171,7 @@ class EventRecorder:
 
     async def stop(self) -> None:
         """Return once everything recorded so far has been sent. The manager bounds how long it waits for this."""
-        if self._queue:
-            await self._idle.wait()
+        await self._idle.wait()
 
     def _record(self, regarding: JSON, reason: EventReason, note: str, related: JSON | None) -> None:
         now = self._clock.now()
@@ -220,8 +219,7 @@ class EventRecorder:
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
             "metadata": {
-                # The name of an object can have 253 characters, and so can that of an event.
-                "name": f"{about['name'][:230]}.{self._new_suffix()}",
+                "name": self._name(about),
                 "namespace": about.get("namespace") or "default",
             },
             "eventTime": micro_time(self._clock.wall()),
@@ -236,6 +234,10 @@ class EventRecorder:
         if related is not None:
             event["related"] = _reference(related)
         return event
+
+    def _name(self, about: JSON) -> str:
+        # The name of an object can have 253 characters, and so can that of an event.
+        return f"{about['name'][:230]}.{self._new_suffix()}"
 
     async def _send(self, series: _Series) -> None:
         """Send a new event, or the count of one that is known to the server; give up after a few failures."""
@@ -255,7 +257,8 @@ class EventRecorder:
                     return
                 # It has expired on the server meanwhile: a new one, with a name of its own.
                 series.created = False
-                series.event["metadata"]["name"] = f"{series.event['regarding']['name'][:230]}.{self._new_suffix()}"
+                name = self._name(series.event["regarding"])
+                series.event = {**series.event, "metadata": {**series.event["metadata"], "name": name}}
             except TransportError as error:
                 if last or not _may_pass(error):
                     self._refused(series, error)
