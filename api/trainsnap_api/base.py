@@ -83,6 +83,17 @@ class Model(BaseModel):
         """The model of JSON text. Raises as ``model_validate`` does, also for text that is not JSON."""
         return super().model_validate_json(json_data, by_alias=by_alias, by_name=by_name, **kw)
 
+    def model_post_init(self, context: Any, /) -> None:
+        """Keeps an unknown field with the Python name of a known one from marking that one as set.
+
+        When the known one was given too, as null, that null is lost: pydantic cannot tell the two cases apart.
+        """
+        extra = self.__pydantic_extra__
+        if extra:
+            for name in extra.keys() & type(self).__pydantic_fields__.keys():
+                if self.__dict__[name] is None:
+                    self.__pydantic_fields_set__.discard(name)
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuses the API name of a field, which would become an unknown field beside the known one."""
         if name not in type(self).model_fields:

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generated classes: one for each type, under readable names, cheap to import and usable without defaults."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import keyword
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+import trainsnap_api.models as public
+from trainsnap_api._generated import models as generated
+from trainsnap_api.models import Model
+from trainsnap_codegen.layout import Layout
+from trainsnap_codegen.models import model_files, openapi, run
+from trainsnap_codegen.sources import Sources, load
+
+SOURCES = load(Layout())
+IMPORT_LIMIT = 1.0
+"""Seconds of CPU. Measured 0.22 to 0.35, pydantic included; the limit leaves room for a slow or busy machine."""
+
+
+def classes() -> list[type[Model]]:
+    return [getattr(generated, name) for name in generated.__all__]
+
+
+def test_every_class_is_a_definition_and_every_definition_is_one_class() -> None:
+    assert sorted(generated.__all__) == sorted(openapi(SOURCES)["components"]["schemas"])
+    defined = [node.name for node in ast.parse(inspect.getsource(generated)).body if isinstance(node, ast.ClassDef)]
+    assert sorted(defined) == sorted(generated.__all__)
+
+
+def test_no_class_is_a_numbered_copy_of_another() -> None:
+    names = set(generated.__all__)
+    assert [name for name in names if re.sub(r"(_?\d+|Model|Field)$", "", name) in names - {name}] == []
+
+
+def test_embedded_types_have_their_kubernetes_names() -> None:
+    ours = SOURCES.own | set(SOURCES.names["jobset"].values()) | set(SOURCES.names["differing"].values())
+    assert set(generated.__all__) - ours <= set(SOURCES.types)
+
+
+def test_kinds_share_their_classes() -> None:
+    annotations = {
+        kind: getattr(public, kind).model_fields["spec"].annotation
+        for kind in ("TrainingRuntime", "ClusterTrainingRuntime", "TrainingRuntimeSnapshot")
+    }
+    assert set(map(str, annotations.values())) == {str(public.TrainingRuntimeSpec | None)}
+
+
+def test_public_face_exports_everything_that_it_says() -> None:
+    assert set(public.__all__) == {*generated.__all__, "JSON", "IntOrString", "Model", "Quantity"}
+    assert [name for name in public.__all__ if not hasattr(public, name)] == []
+
+
+def test_every_class_can_be_made_empty_and_has_no_default_but_none() -> None:
+    for cls in classes():
+        assert cls().dump() == {}, cls
+        assert all(info.default is None and not info.is_required() for info in cls.model_fields.values()), cls
+
+
+def test_attribute_names_are_snake_case_words() -> None:
+    for cls in classes():
+        for name in cls.model_fields:
+            assert re.fullmatch(r"[a-z][a-z0-9_]*", name), (cls, name)
+            assert not keyword.iskeyword(name), (cls, name)
+            assert not hasattr(BaseModel, name), (cls, name)
+            assert not re.search(r"_[a-z](_|$)", name), f"{cls.__name__}.{name}: needs a row in names.yaml"
+
+
+def test_definitions_of_ours_have_docstrings() -> None:
+    for name in sorted(SOURCES.own & set(generated.__all__)):
+        assert getattr(generated, name).__doc__ == SOURCES.definitions[name]["description"]
+
+
+def test_import_is_cheap_and_needs_pydantic_only() -> None:
+    program = (
+        "import sys, time\n"
+        "import trainsnap_api.models\n"
+        "print(time.process_time())\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    seconds, _, modules = done.stdout.partition("\n")
+    assert float(seconds) < IMPORT_LIMIT
+    foreign = {"kr8s", "httpx", "aiohttp", "yaml", "msgspec", "anyio", "trainsnap_controller", "starlette", "structlog"}
+    assert foreign.isdisjoint(modules.split())
+
+
+def test_generated_module_says_how_it_was_made() -> None:
+    head = Path(str(generated.__file__)).read_text(encoding="utf-8").splitlines()[:4]
+    assert head[0] == "# SPDX-License-Identifier: Apache-2.0"
+    assert "do not edit" in head[1]
+    assert re.fullmatch(r"# datamodel-code-generator 0\.89\.0, input sha256 [0-9a-f]{64}", head[2])
+
+
+def test_reserved_words_get_an_alias(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of today's fields is one, but a coming Kubernetes release may bring it."""
+    properties = {name: {"type": "string"} for name in ("from", "continue", "global", "copy", "json", "schema")}
+    document = openapi(Sources(kinds=(), definitions={}))
+    document["components"]["schemas"] = {"Odd": {"type": "object", "properties": properties}}
+    # In a module of its own: validators are built at first use and look the types up there.
+    module = types.ModuleType("made_for_this_test")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(run(document, {}), module.__dict__)
+    odd: type[Model] = module.__dict__["Odd"]
+    obj = {name: name for name in properties}
+    assert odd.model_validate(obj).dump() == obj
+    assert odd(from_="a", copy_="b").dump() == {"from": "a", "copy": "b"}
+
+
+def test_another_generator_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from trainsnap_codegen import models
+    from trainsnap_codegen.layout import SchemaError
+
+    monkeypatch.setattr(models, "GENERATOR", "0.1.0")
+    with pytest.raises(SchemaError, match=r"datamodel-code-generator 0\.1\.0 is needed, installed is"):
+        model_files(Layout(root=tmp_path), SOURCES)
