@@ -7,7 +7,6 @@ so that the tests of one plane never see the connection to another.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +16,6 @@ import pytest
 from support.cluster import Cluster
 from support.operator import Operator
 from trainsnap_api.transport import Transport
-from trainsnap_api.transport.resources import NAMESPACE
 
 
 class HasKubeconfig(Protocol):
@@ -55,10 +53,6 @@ def operator(operator_process: Operator) -> Iterator[Operator]:
 
 
 @pytest.fixture
-async def cluster(admin: Transport) -> AsyncIterator[Cluster]:
+def cluster(admin: Transport, namespace: str) -> Cluster:
     """An admin's view of a fresh namespace."""
-    name = f"t-{uuid.uuid4().hex[:10]}"
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    await admin.create(NAMESPACE, body)
-    yield Cluster(admin, name)
-    await admin.delete(NAMESPACE, name)
+    return Cluster(admin, namespace)

@@ -29,6 +29,7 @@ class Operator:
         self.log = log
         self._arguments = arguments
         self._process: subprocess.Popen[str] | None = None
+        self._pump: threading.Thread | None = None
         self._urls: dict[str, str] = {}
 
     @property
@@ -49,7 +50,8 @@ class Operator:
             )
         assert self._process.stdout is not None
         lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=_pump, args=(self._process.stdout, lines), daemon=True).start()
+        self._pump = threading.Thread(target=_pump, args=(self._process.stdout, lines), daemon=True)
+        self._pump.start()
         self._urls = {}
         end = time.monotonic() + START_SECONDS
         while (line := _next(lines, end)) != "READY":
@@ -61,13 +63,23 @@ class Operator:
         """SIGTERM; returns the exit code. Fails when it takes longer than promised."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(STOP_SECONDS)
+        code = self._process.wait(STOP_SECONDS)
+        self._close()
+        return code
 
     def kill(self) -> None:
         """SIGKILL: no chance to tidy up."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+            self._close()
+
+    def _close(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        assert self._pump is not None
+        self._pump.join()
+        self._process.stdout.close()
 
     def pause(self) -> None:
         """SIGSTOP: it is there, but does nothing until ``resume``."""

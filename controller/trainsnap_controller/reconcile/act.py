@@ -120,7 +120,11 @@ class Writer:
         assert job.raw is not None
         before = job.status or {}
         changed = {key: status.get(key) for key in ("conditions", "jobsStatus") if before.get(key) != status.get(key)}
-        body = {"metadata": {"resourceVersion": job.raw["metadata"]["resourceVersion"]}, "status": changed}
+        # An empty status breaks the schema (minProperties), an absent one does not.
+        body = {
+            "metadata": {"resourceVersion": job.raw["metadata"]["resourceVersion"]},
+            "status": changed if status else None,
+        }
         stored = await self.api.merge_patch(
             TRAIN_JOB, job.name, job.namespace, body, subresource="status", field_manager=c.FIELD_MANAGER
         )

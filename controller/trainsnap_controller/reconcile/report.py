@@ -30,7 +30,9 @@ class Reporter:
     def creation_failed(self, job: Job, error: Exception) -> None:
         """The job's objects could not be made; the reference's event, word for word."""
         self.events.record(
-            _about(job), RESOURCES_CREATION_FAILED, failure_note("TrainJob resources reconciliation failed: ", str(error))
+            _about(job),
+            RESOURCES_CREATION_FAILED,
+            failure_note("TrainJob resources reconciliation failed: ", str(error)),
         )
 
     def rebuilt(self, job: Job) -> None:
@@ -48,7 +50,8 @@ class Reporter:
         self.events.record(
             _about(job),
             JOB_SET_KEPT,
-            f"JobSet {job.name} keeps what cannot change any more: {shown}" + (f" (and {more} more)" if more > 0 else ""),
+            f"JobSet {job.name} keeps what cannot change any more: {shown}"
+            + (f" (and {more} more)" if more > 0 else ""),
         )
 
 
