@@ -218,6 +218,7 @@ class Builder:
             except subprocess.TimeoutExpired:
                 continue
             reader.join()
+            process.stderr.close()
             return [line.rstrip("\n") for line in lines]
 
     def _go_environment(self) -> dict[str, str]:
