@@ -107,18 +107,18 @@ def decode_entry(data: bytes | msgspec.Raw, resource: Resource) -> Entry:
     """
     try:
         top = _split(data)
-        metadata = top["metadata"]
-        meta = _decode_metadata(metadata)
-        fields = _split(metadata)
+        fields = _split(top["metadata"])
+        changed = fields.pop("managedFields", None) is not None
+        if changed:
+            # Half of a metadata is managedFields: what comes after need not read it again.
+            top["metadata"] = msgspec.Raw(_join(fields))
+        meta = _decode_metadata(top["metadata"])
     except (msgspec.MsgspecError, KeyError) as error:
         raise UndecodableObjectError(f"{resource.name}: object cannot be read: {error}") from error
-    changed = fields.pop("managedFields", None) is not None
     if "kind" not in top:
         # First, as in every other object.
         top = {"apiVersion": _quoted(resource.api_version), "kind": _quoted(resource.kind), **top}
         changed = True
-    if changed:
-        top["metadata"] = msgspec.Raw(_join(fields))
     return Entry(
         key=Key(meta.namespace or "", meta.name),
         # Always a copy: a Raw is a window into the page or chunk that it came with and would keep all of it alive.

@@ -60,7 +60,8 @@ JOB_SET_KEPT: Final = EventReason(
     "JobSetKept",
     "Warning",
     "Reconciling",
-    "An existing JobSet differs from what would be built today in parts that JobSet has frozen; those stay as they are.",
+    "An existing JobSet differs from what would be built today in parts that JobSet has frozen; "
+    "those stay as they are.",
 )
 
 EVENT_REASONS: Final = (RESOURCES_CREATION_FAILED, JOB_SET_REBUILT, JOB_SET_KEPT)
