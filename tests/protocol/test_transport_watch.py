@@ -22,6 +22,7 @@ from trainsnap_api.transport import (
     ResponseTooLarge,
     TimedOut,
     Transport,
+    TransportClosed,
     TransportSettings,
     Unavailable,
     WatchEvent,
@@ -246,7 +247,7 @@ async def test_closing_the_transport_ends_running_watches() -> None:
                 async for item in events:
                     got.append(item)
                     await transport.aclose()
-        with pytest.raises(Disconnected, match="closed") as caught:
+        with pytest.raises(TransportClosed) as caught:
             await transport.get(TRAIN_JOB, "a", "b")
         assert not caught.value.sent
 

@@ -22,7 +22,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from trainsnap_api.transport.errors import Disconnected, ResponseTooLarge, TimedOut
+from trainsnap_api.transport.errors import Disconnected, ResponseTooLarge, TimedOut, TransportClosed
 
 if TYPE_CHECKING:
     import ssl as ssl_module
@@ -157,7 +157,7 @@ class Engine:
 
     def _check_open(self, what: str) -> None:
         if self.closed:
-            raise Disconnected(f"{what}: the transport is closed", sent=False)
+            raise TransportClosed(f"{what}: the transport is closed", sent=False)
 
     def _url(self, path_and_query: str) -> URL:
         # Already encoded: yarl would normalise what we escaped on purpose.

@@ -43,6 +43,10 @@ class TimedOut(Disconnected):
     """The time allowed for an answer, a connection, or the next byte of a watch ran out."""
 
 
+class TransportClosed(Disconnected):
+    """The transport was closed before; the request was not sent. Never repeated."""
+
+
 class MalformedResponse(Disconnected):
     """The answer was complete but is not what the Kubernetes API sends (broken JSON, an unknown watch event)."""
 

@@ -23,6 +23,7 @@ from trainsnap_api.transport.errors import (
     MalformedResponse,
     ResponseTooLarge,
     TooManyRequests,
+    TransportClosed,
     TransportError,
 )
 
@@ -70,7 +71,7 @@ def _repeatable(error: TransportError, idempotent: bool) -> bool:
             return True
         case ApiError(status=status, retry_after=retry_after):
             return idempotent and (status in _TRANSIENT or (status >= 500 and retry_after is not None))
-        case MalformedResponse() | ResponseTooLarge():
+        case MalformedResponse() | ResponseTooLarge() | TransportClosed():
             return False
         case Disconnected(sent=sent):
             return idempotent or not sent

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an answer to a typed error: by reason, by status, and for bodies that are no Status."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainsnap_api.transport import errors
+
+
+def build(status: int, body: object, headers: dict[str, str] | None = None) -> errors.ApiError:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return errors.from_response(status, headers or {}, content, method="GET", path="/p", wall_clock=lambda: 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "want"),
+    [
+        (400, "BadRequest", errors.BadRequest),
+        (401, "Unauthorized", errors.Unauthorized),
+        (403, "Forbidden", errors.Forbidden),
+        (404, "NotFound", errors.NotFound),
+        (405, "MethodNotAllowed", errors.ApiError),
+        (409, "AlreadyExists", errors.AlreadyExists),
+        (409, "Conflict", errors.Conflict),
+        (409, "", errors.Conflict),
+        (410, "Gone", errors.Expired),
+        (410, "Expired", errors.Expired),
+        (413, "RequestEntityTooLarge", errors.TooLarge),
+        (415, "UnsupportedMediaType", errors.ApiError),
+        (422, "Invalid", errors.Invalid),
+        (429, "TooManyRequests", errors.TooManyRequests),
+        (500, "InternalError", errors.InternalError),
+        (500, "", errors.InternalError),
+        (500, "ServerTimeout", errors.ServerTimeout),
+        (503, "ServiceUnavailable", errors.Unavailable),
+        (502, "", errors.Unavailable),
+        (504, "Timeout", errors.ServerTimeout),
+        (500, "Expired", errors.Expired),
+        (507, "Odd", errors.ApiError),
+    ],
+)
+def test_classes(status: int, reason: str, want: type[errors.ApiError]) -> None:
+    error = build(status, {"kind": "Status", "reason": reason, "message": "m"})
+    assert type(error) is want
+    assert (error.status, str(error)) == (status, "m")
+    assert error.reason == (reason or want.default_reason)
+
+
+@pytest.mark.parametrize("message", ["etcdserver: request is too large", "rpc: trying to send message larger than max"])
+def test_the_storages_limit_is_too_large(message: str) -> None:
+    error = build(500, {"reason": "InternalError", "message": message})
+    assert isinstance(error, errors.TooLarge)
+    assert error.status == 500
+
+
+@pytest.mark.parametrize(
+    ("header", "want"),
+    [
+        (None, None),
+        ("5", 5.0),
+        ("0", 0.0),
+        ("1.5", 1.5),
+        ("-3", 0.0),
+        ("nan", None),
+        ("inf", None),
+        ("soon", None),
+        ("", None),
+        ("Thu, 01 Jan 1970 00:17:00 GMT", 20.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+    ],
+)
+def test_retry_after_header(header: str | None, want: float | None) -> None:
+    assert errors.parse_retry_after(header, lambda: 1000.0) == want
+
+
+@pytest.mark.parametrize(
+    ("headers", "details", "want"),
+    [
+        ({"retry-after": "2"}, {"retryAfterSeconds": 9}, 2.0),
+        ({}, {"retryAfterSeconds": 9}, 9.0),
+        ({}, {"retryAfterSeconds": 0}, None),
+        ({}, {"retryAfterSeconds": "9"}, None),
+        ({}, None, None),
+    ],
+)
+def test_retry_after_of_header_and_status(headers: dict[str, str], details: Any, want: float | None) -> None:
+    assert build(429, {"details": details}, headers).retry_after == want
+
+
+def test_kind_not_served_only_for_bodies_that_are_no_status() -> None:
+    assert type(build(404, b"404 page not found\n")) is errors.KindNotServed
+    assert type(build(404, {"kind": "Status", "reason": "NotFound"})) is errors.NotFound
+    assert issubclass(errors.KindNotServed, errors.NotFound)
+
+
+def test_long_bodies_are_cut() -> None:
+    assert len(str(build(500, b"x" * 100_000))) < 400
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+STATUS_LIKE = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("kind", "reason", "message", "details", "code", "status"), JSON_VALUES)
+)
+
+
+@given(st.integers(300, 599), st.binary(max_size=200) | STATUS_LIKE.map(lambda body: json.dumps(body).encode()))
+def test_any_body_gives_a_one_line_error(status: int, content: bytes) -> None:
+    error = errors.from_response(status, {}, content, method="GET", path="/p")
+    assert error.status == status
+    assert str(error)
+    assert repr(error)
+
+
+@given(JSON_VALUES | STATUS_LIKE)
+def test_any_error_event_gives_an_error(body: object) -> None:
+    assert isinstance(errors.from_status(body, method="WATCH", path="/p"), errors.ApiError)
