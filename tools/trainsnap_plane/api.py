@@ -69,7 +69,7 @@ class ApiClient:
         self._timeout = timeout
 
     @classmethod
-    def from_kubeconfig(cls, path: Path) -> ApiClient:
+    def from_kubeconfig(cls, path: Path, *, timeout: float = 30.0) -> ApiClient:
         """For kubeconfigs with inline certificates or a token (those that a plane writes, and a test cluster's)."""
         document = yaml.safe_load(path.read_text())
         current = next(c for c in document["contexts"] if c["name"] == document["current-context"])["context"]
@@ -85,7 +85,7 @@ class ApiClient:
                 both.write(certificate + b"\n" + key)
                 both.flush()
                 context.load_cert_chain(both.name)
-        return cls(cluster["server"], context, token=user.get("token"))
+        return cls(cluster["server"], context, token=user.get("token"), timeout=timeout)
 
     def request(
         self, method: str, path: str, body: JSON | None = None, *, content_type: str = "application/json", **query: str
