@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def _lines(process: subprocess.Popen[bytes], seconds: float) -> Iterator[str]:
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while selector.select(max(0.0, deadline - time.monotonic())):
-            chunk = process.stdout.read1(4096)  # type: ignore[union-attr]
+            chunk = os.read(process.stdout.fileno(), 4096)
             if not chunk:
                 return
             *lines, text = (text + chunk).split(b"\n")
