@@ -396,6 +396,20 @@ async def test_a_proxy_is_used(through: str) -> None:
         assert proxy.seen[0].target == "http://kubernetes.example:6443/version"
 
 
+async def test_a_proxy_of_another_kind_is_refused() -> None:
+    config = Server("http://k8s").kubeconfig(cluster={"proxy-url": "socks5://p:1"})
+    with pytest.raises(ConfigurationError, match="only http and https proxies"):
+        await Transport.connect(kubeconfig=config)
+
+
+@pytest.mark.parametrize("token", ["two words", "two\nlines", "t\x00", "tök"])
+async def test_a_token_that_cannot_be_sent_is_refused(token: str) -> None:
+    config = Server("http://k8s").kubeconfig(token=token)
+    with pytest.raises(ConfigurationError, match="token holds blanks") as caught:
+        await Transport.connect(kubeconfig=config)
+    assert token not in str(caught.value)
+
+
 # -- probing ----------------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.loopback import Waits, connected, pair
-from support.misbehaving import Behaviour, hang_up, reply, reset, serving, silence, status, text, torn
+from support.misbehaving import Behaviour, Server, hang_up, reply, reset, serving, silence, status, text, torn
 from trainsnap_api.transport import (
     ApiError,
     BadRequest,
@@ -29,6 +29,7 @@ from trainsnap_api.transport import (
     TimedOut,
     TooManyRequests,
     Transport,
+    TransportSettings,
     Unavailable,
 )
 from trainsnap_api.transport.resources import CLUSTER_ROLE, CLUSTER_TRAINING_RUNTIME, CONFIG_MAP, JOB_SET, TRAIN_JOB
@@ -148,6 +149,7 @@ async def test_what_is_sent(do: Do, method: str, path: str, query: Any, content_
         assert (seen.json() if seen.body else None) == body
         assert seen.headers["user-agent"] == "trainsnap/9"
         assert seen.headers["accept"] == "application/json"
+        assert seen.headers["accept-encoding"] == "identity"
         assert seen.headers["authorization"] == "Bearer secret"
 
 
@@ -282,6 +284,39 @@ async def test_an_answer_over_the_limit_is_refused(announced: bool) -> None:
         assert await get(transport) == {"ok": 1}
 
 
+@pytest.mark.parametrize(
+    ("answer", "want"),
+    [
+        pytest.param(reset, "the connection broke: Connection reset by peer", id="reset"),
+        pytest.param(hang_up, "the connection broke: closed without an answer", id="closed"),
+        pytest.param(torn(b"{", 9), "the connection broke: closed in the middle of the answer", id="torn"),
+        pytest.param(torn(b"{", 9, reset), "the connection broke: ", id="torn and reset"),
+        pytest.param(
+            text(200, "not compressed at all", ("Content-Encoding", "gzip")),
+            "the connection broke: ",
+            id="broken compression",
+        ),
+    ],
+)
+async def test_a_broken_connection_is_said_in_words(answer: Behaviour, want: str) -> None:
+    async with pair(retry=RetryPolicy(attempts=1)) as (server, transport):
+        server.then(answer)
+        with pytest.raises(Disconnected) as caught:
+            await get(transport)
+        assert str(caught.value).startswith(f"GET {JOBS}/a: {want}")
+        assert "\n" not in str(caught.value)
+
+
+async def test_a_host_that_does_not_exist_is_said_in_words() -> None:
+    config = Server("http://no-such-host.invalid:1").kubeconfig(token="t")
+    async with await Transport.connect(
+        kubeconfig=config, environ={}, settings=TransportSettings(retry=RetryPolicy(attempts=1))
+    ) as transport:
+        with pytest.raises(Disconnected, match=r"cannot connect to http://no-such-host.invalid:1: ") as caught:
+            await get(transport)
+    assert not caught.value.sent
+
+
 # -- retries ----------------------------------------------------------------------------------------------------------
 
 
@@ -348,7 +383,7 @@ async def test_an_unreachable_server_is_retried_for_every_verb_and_then_said() -
     async with serving() as server:
         pass
     async with connected(server, sleep=waits, retry=RetryPolicy(attempts=3)) as transport:
-        with pytest.raises(Disconnected, match=f"cannot connect to {server.url}") as caught:
+        with pytest.raises(Disconnected, match=f"cannot connect to {server.url}: Connection refused") as caught:
             await create(transport)
         assert not caught.value.sent
         assert len(waits) == 2

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -79,6 +81,9 @@ class Exchange:
     def reset(self) -> None:
         """Cuts the connection with a TCP reset."""
         self.keep = False
+        # Lingering for zero seconds is what makes the kernel send RST instead of FIN.
+        linger = struct.pack("ii", 1, 0)
+        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self._writer.transport.abort()
 
     def close(self) -> None:

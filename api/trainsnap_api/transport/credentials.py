@@ -168,6 +168,7 @@ class Credentials:
         context = await self._tls_context(config)
         if self._provider is None and token is None:
             token = self._kubeauth.token
+        _check_token(token, self.access.origin)
         self._expires = expires
         self._loaded = self._clock()
         self._credential = Credential(token, context, (token, id(context)))
@@ -239,6 +240,12 @@ def _read_token(path: Path) -> str:
     if not token:
         raise ConfigurationError(f"the token file {path} is empty")
     return token
+
+
+def _check_token(token: str | None, origin: str) -> None:
+    """A token travels in a header, where a line break or a blank would end it; say so before the HTTP library does."""
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+        raise ConfigurationError(f"{origin}: the token holds blanks, line breaks or characters outside ASCII")
 
 
 async def _ask(provider: TokenProvider) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import os
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -233,7 +234,15 @@ def _translated(what: str, server: str = "") -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
+    """Why, in a few words a user knows ("Connection refused"), not in the library's."""
     inner = getattr(error, "os_error", error)
-    if isinstance(inner, OSError) and inner.strerror:
-        return str(inner.strerror)
+    match inner:
+        case aiohttp.ServerDisconnectedError():
+            return "closed without an answer"
+        case aiohttp.ClientPayloadError():
+            return "closed in the middle of the answer"
+        case OSError(errno=int(number)) if number > 0:
+            return os.strerror(number)
+        case OSError(strerror=str(text)) if text:
+            return text
     return " ".join(str(inner).split())[:300] or type(inner).__name__

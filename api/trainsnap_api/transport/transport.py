@@ -82,9 +82,12 @@ class Transport:
         )
         await credentials.load()
         server = credentials.access.server
+        proxy = credentials.proxy or proxy_for(server, environ)
+        if proxy and not proxy.startswith(("http://", "https://")):
+            raise ConfigurationError(f"{credentials.access.origin}: only http and https proxies are supported: {proxy}")
         engine = Engine(
             server,
-            proxy=credentials.proxy or proxy_for(server, environ),
+            proxy=proxy,
             server_hostname=credentials.tls_server_name,
             headers=base_headers(settings.user_agent or _user_agent(), credentials.headers),
             connect_timeout=settings.connect_timeout,
