@@ -92,6 +92,10 @@ def defaulted(value: Any, schema: JSON) -> Any:
     return value
 
 
+class Unfit(Exception):
+    """The job has no runtime, or one that it does not fit."""
+
+
 @dataclass
 class Offline:
     """The toy server and the operator on it, for one case."""
@@ -187,7 +191,7 @@ class Offline:
             try:
                 self._build(job)
                 self.problems.pop(job.name, None)
-            except BuildError as error:
+            except (BuildError, Unfit) as error:
                 self.problems[job.name] = str(error)
         decision = status.decide(job, self._live(job), self.now)
         if decision.delete_job_set:
@@ -197,24 +201,20 @@ class Offline:
 
     def _build(self, job: Job) -> None:
         spec = self._snapshot(job)
-        if spec is None:
-            return
         found = {need: self.objects.get(self._key(need)) for need in self.framework.needs(job, spec)}
         for component in self.framework.build(job, spec, Observed(found)).components:
             self._write(component)
 
-    def _snapshot(self, job: Job) -> JSON | None:
+    def _snapshot(self, job: Job) -> JSON:
         """The runtime's spec when the job was first seen, once the job fits it."""
         if job.uid not in self.snapshots:
             ref = job.runtime_ref
             runtime = self.objects.get((f"{ref.api_group}/v1alpha1", ref.kind, ref.name))
             if runtime is None:
-                self.problems[job.name] = f"runtime {ref.name!r} does not exist"
-                return None
+                raise Unfit(f"runtime {ref.name!r} does not exist")
             spec = copy.deepcopy(runtime.get("spec") or {})
             if errors := self.framework.validate(job, spec):
-                self.problems[job.name] = "; ".join(map(str, errors))
-                return None
+                raise Unfit("; ".join(map(str, errors)))
             self.snapshots[job.uid] = spec
         return self.snapshots[job.uid]
 

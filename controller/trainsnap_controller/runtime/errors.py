@@ -22,7 +22,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One broken rule. ``path`` starts at the TrainJob's root, as in ``spec.trainer.env[2]``."""
+    """One broken rule. ``path`` starts at the TrainJob's root, as in ``spec.trainer.env[2]``.
+
+    A ``value`` of None is not shown: the rule says it already, or there is none.
+    """
 
     path: str
     value: Any
@@ -30,7 +33,7 @@ class FieldError:
     kind: Kind = Kind.INVALID
 
     def __str__(self) -> str:
-        if self.kind is Kind.FORBIDDEN:
+        if self.kind is Kind.FORBIDDEN or self.value is None:
             return f"{self.path}: {self.kind.value}: {self.detail}"
         return f"{self.path}: {self.kind.value}: {_shown(self.value)}: {self.detail}"
 

@@ -7,7 +7,7 @@ input gives the same output whatever ran before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,21 @@ JSON = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Endpoints:
+    """The DNS names of a replicated job's pods, made as they are asked for: a schema admits two billion pods."""
+
+    prefix: str = ""
+    domain: str = ""
+    replicas: int = 0
+    count: int = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for copy in range(self.replicas):
+            for pod in range(self.count):
+                yield f"{self.prefix}-{copy}-{pod}.{self.domain}"
+
+
+@dataclass(frozen=True, slots=True)
 class PodSet:
     """One replicated job: its JSON in normal form, and how many pods it gets.
 
@@ -27,7 +42,7 @@ class PodSet:
 
     job: JSON
     count: int
-    endpoints: tuple[str, ...] = ()
+    endpoints: Endpoints = field(default_factory=Endpoints)
 
     @property
     def name(self) -> str:

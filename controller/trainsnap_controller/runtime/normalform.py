@@ -87,7 +87,7 @@ def _value(value: Any, held: str, path: str, *, whole: bool) -> Any:
     held = held.removeprefix("+")
     match held:
         case "":
-            return value
+            return _without_empty(value)
         case "map":
             return value or None
         case "quantity":
@@ -97,6 +97,13 @@ def _value(value: Any, held: str, path: str, *, whole: bool) -> Any:
     if isinstance(value, list):
         return [_object(item, held, f"{path}[{_label(item, i)}]", whole=whole) for i, item in enumerate(value)]
     return _object(value, held, path, whole=whole)
+
+
+def _without_empty(value: Any) -> Any:
+    """A value of a type that ``shapes`` says nothing about: only nulls and empty lists vanish from it."""
+    if isinstance(value, dict):
+        return {key: _without_empty(item) for key, item in value.items() if item is not None and item != []}
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def _empty(held: str, path: str) -> Any:

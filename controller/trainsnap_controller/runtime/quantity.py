@@ -27,6 +27,8 @@ _NANO: Final = -9
 _MAX_BINARY: Final = 2**63 - 1
 _MAX_EXPONENT: Final = 999
 """Larger exponents are refused: no cluster has 10**999 of anything, and the digits would have to be written out."""
+_MAX_LENGTH: Final = 1000
+"""Characters of a text; the schema sets no limit, and reading digits takes time that grows with their square."""
 _FAST_DIGITS: Final = 18
 """Longer numbers never keep their own text."""
 
@@ -121,6 +123,8 @@ def total(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
 
 
 def _parsed(text: str) -> Quantity:
+    if len(text) > _MAX_LENGTH:
+        raise QuantityError(f"a quantity of {len(text)} characters is out of range")
     match = _GRAMMAR.fullmatch(text)
     whole, part = (match["whole"], match["part"] or "") if match else ("", "")
     if match is None or not (whole or part):

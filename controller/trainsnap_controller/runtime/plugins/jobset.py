@@ -17,7 +17,7 @@ from trainsnap_controller.runtime import normalform, patches, upsert
 from trainsnap_controller.runtime.component import Component
 from trainsnap_controller.runtime.errors import FieldError, Kind
 from trainsnap_controller.runtime.extension import Maps, Watch
-from trainsnap_controller.runtime.info import PodSet, RuntimeInfo
+from trainsnap_controller.runtime.info import Endpoints, PodSet, RuntimeInfo
 from trainsnap_controller.runtime.job import Initializer, Job, Trainer
 from trainsnap_controller.runtime.observed import Need, Observed
 
@@ -49,11 +49,7 @@ class JobSetPlugin:
 
         def connect(pod_set: PodSet) -> PodSet:
             domain = info.subdomain or job.name
-            names = tuple(
-                f"{job.name}-{pod_set.name}-{copy}-{pod}.{domain}"
-                for copy in range(pod_set.replicas)
-                for pod in range(pod_set.count)
-            )
+            names = Endpoints(f"{job.name}-{pod_set.name}", domain, pod_set.replicas, pod_set.count)
             counted = pod_set.with_job_spec(parallelism=pod_set.count, completions=pod_set.count)
             return replace(counted, endpoints=names)
 

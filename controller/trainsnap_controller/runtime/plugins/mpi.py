@@ -8,7 +8,7 @@ operator needs no right to list them; one that a user deletes comes back at the 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from cryptography.hazmat.primitives import serialization
@@ -18,7 +18,7 @@ from trainsnap_api.transport.resources import CONFIG_MAP, SECRET
 from trainsnap_controller import constants as c
 from trainsnap_controller.runtime import rendezvous, resources, upsert
 from trainsnap_controller.runtime.component import Component, Write
-from trainsnap_controller.runtime.errors import FieldError
+from trainsnap_controller.runtime.errors import BuildError, FieldError
 from trainsnap_controller.runtime.info import PodSet, RuntimeInfo
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Need, Observed
@@ -36,6 +36,7 @@ _HOSTFILE_ENV: Final = "OMPI_MCA_orte_default_hostfile"
 _FQDN_ENV: Final = "OMPI_MCA_orte_keep_fqdn_hostnames"
 _SLOTS_ENV: Final = "OMPI_MCA_orte_set_default_slots"
 _RSH_ENV: Final = "OMPI_MCA_plm_rsh_args"
+_LARGEST_CONFIG_MAP: Final = 1024 * 1024
 RESERVED: Final = (_HOSTFILE_ENV, _FQDN_ENV, _SLOTS_ENV, _RSH_ENV)
 
 
@@ -167,13 +168,24 @@ def _mount(name: str, path: str) -> JSON:
 def _config_map(job: Job, info: RuntimeInfo, policy: JSON) -> JSON:
     slots = _slots(job, info, policy)
     names = (c.NODE, c.LAUNCHER) if _launcher_as_node(policy) else (c.NODE,)
-    hosts = [host for pod_set in info.pod_sets if pod_set.name in names for host in pod_set.endpoints]
+    hosts = (host for pod_set in info.pod_sets if pod_set.name in names for host in pod_set.endpoints)
     return {
         "apiVersion": CONFIG_MAP.api_version,
         "kind": CONFIG_MAP.kind,
         "metadata": job.child_metadata(_config_map_name(job)),
-        "data": {"hostfile": "".join(f"{host} slots={slots}\n" for host in hosts)},
+        "data": {"hostfile": _host_list(hosts, slots)},
     }
+
+
+def _host_list(hosts: Iterable[str], slots: int) -> str:
+    lines, size = [], 0
+    for host in hosts:
+        line = f"{host} slots={slots}\n"
+        size += len(line)
+        if size > _LARGEST_CONFIG_MAP:
+            raise BuildError("spec.trainer.numNodes", "the list of hosts is larger than a ConfigMap may be (1 MiB)")
+        lines.append(line)
+    return "".join(lines)
 
 
 def _launcher_rule(job: Job, info: RuntimeInfo, policy: JSON) -> Iterator[FieldError]:
