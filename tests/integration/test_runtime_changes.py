@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import pytest
+
 from support.cluster import Cluster
 from support.objects import condition, image_of, runtime, runtime_spec, train_job
 from support.operator import Operator
-
 from trainsnap_api.transport.resources import (
     CLUSTER_TRAINING_RUNTIME,
     JOB_SET,

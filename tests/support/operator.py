@@ -59,13 +59,18 @@ class Operator:
             name, _, url = line.partition(" ")
             self._urls[name] = url
 
-    def stop(self) -> int:
-        """SIGTERM; returns the exit code. Fails when it takes longer than promised."""
+    def stop(self, within: float = 30.0) -> int:
+        """SIGTERM; returns the exit code. Fails when it takes longer than ``within`` seconds."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(STOP_SECONDS)
-        self._close()
-        return code
+        try:
+            return self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise AssertionError(f"the operator did not stop within {within:g} s:\n{self.tail()}") from None
+        finally:
+            self._close()
 
     def kill(self) -> None:
         """SIGKILL: no chance to tidy up."""
