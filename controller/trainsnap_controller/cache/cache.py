@@ -48,6 +48,7 @@ class Cache:
         self._resync_seconds = resync_seconds
         self._reflector = reflector
         self._informers: dict[Resource, Informer] = {}
+        self._scopes: dict[Resource, dict[str, str | None]] = {}
         self._running = False
 
     @property
@@ -55,7 +56,7 @@ class Cache:
         return tuple(self._informers.values())
 
     def informer(self, resource: Resource, **scope: str | None) -> Informer:
-        """The informer of a resource; the first call makes it, and may limit it.
+        """The informer of a resource; the first call makes it, and may limit it to a part of the objects.
 
         Args:
             resource: the kind.
@@ -63,11 +64,13 @@ class Cache:
 
         Raises:
             RuntimeError: the cache runs already and does not have the resource.
+            ValueError: the resource is there with another scope.
         """
         informer = self._informers.get(resource)
         if informer is None:
             if self._running:
                 raise RuntimeError(f"{resource.name}: informers are made before the cache runs")
+            self._scopes[resource] = scope
             informer = self._informers[resource] = Informer(
                 self._source,
                 resource,
@@ -76,6 +79,8 @@ class Cache:
                 metrics=self._metrics,
                 **{**self._reflector, **scope},
             )
+        if scope and scope != self._scopes[resource]:
+            raise ValueError(f"{resource.name}: is cached with scope {self._scopes[resource]}, not {scope}")
         return informer
 
     async def run(self) -> None:

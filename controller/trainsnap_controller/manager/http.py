@@ -81,6 +81,9 @@ class HttpServer:
         try:
             await self._server.serve(sockets=[self._socket])
         finally:
+            # Cancelled, it has closed nothing itself.
+            for server in getattr(self._server, "servers", ()):
+                server.close()
             self._socket.close()
 
     async def wait_ready(self) -> None:

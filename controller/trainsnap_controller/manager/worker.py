@@ -105,16 +105,19 @@ class Controller:
             except ShutDown:
                 return
             try:
-                if not self._allowed():
+                if self._allowed():
+                    self._metrics.busy(+1)
+                    try:
+                        await self._process(key)
+                    finally:
+                        self._metrics.busy(-1)
+                else:
                     self._queue.add_after(key, 1.0)
-                    continue
-                self._metrics.busy(+1)
-                try:
-                    await self._process(key)
-                finally:
-                    self._metrics.busy(-1)
             finally:
                 self._queue.done(key)
+            # A reconcile that finds nothing to do never waits: without this, a resync of thousands of keys would keep
+            # the lease from being renewed and health from being answered.
+            await asyncio.sleep(0)
 
     async def _process(self, key: Key) -> None:
         started = self._clock.now()

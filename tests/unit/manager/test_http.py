@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from support.certificates import Authority
 from trainsnap_controller.manager import (
     Group,
     Health,
@@ -25,6 +27,7 @@ from trainsnap_controller.observe.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 
@@ -118,6 +121,45 @@ def test_a_port_that_is_taken_is_an_error_at_once() -> None:
     with pytest.raises(ListenError, match="Address already in use"):
         HttpServer("second", None, f"127.0.0.1:{first.port}")
     first.close()
+
+
+async def test_https_with_a_certificate_that_is_replaced_while_serving(tmp_path: Path) -> None:
+    root = Authority()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trust = ssl.create_default_context(cadata=root.pem.decode())
+
+    def load() -> None:
+        pair = root.issue("server", names=("localhost",))
+        (tmp_path / "crt").write_bytes(pair.certificate)
+        (tmp_path / "key").write_bytes(pair.key)
+        context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+
+    async def serial() -> bytes | None:
+        _, writer = await asyncio.open_connection("localhost", server.port, ssl=trust)
+        certificate: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        await writer.wait_closed()
+        return certificate
+
+    load()
+    server = HttpServer("test", HealthChecks().app(), "localhost:0", tls=context)
+    task = asyncio.create_task(server.run())
+    await server.wait_ready()
+    first = await serial()
+    load()
+    assert await serial() != first
+    await server.stop()
+    await task
+
+
+async def test_a_server_that_is_cancelled_gives_its_port_back() -> None:
+    server = HttpServer("test", HealthChecks().app(), "127.0.0.1:0")
+    task = asyncio.create_task(server.run())
+    await server.wait_ready()
+    task.cancel()
+    await asyncio.wait([task])
+    again = HttpServer("again", None, f"127.0.0.1:{server.port}")
+    again.close()
 
 
 async def test_signals_stay_with_the_process() -> None:

@@ -276,3 +276,27 @@ async def test_every_log_line_of_a_reconcile_says_which_one_it_is() -> None:
         await settle()
     assert seen == {"controller": "c", "namespace": "ns", "name": "a", "reconcile_id": "id-1"}
     assert structlog.contextvars.get_contextvars() == {}
+
+
+async def test_reconciles_that_never_wait_leave_room_for_other_tasks() -> None:
+    done = 0
+    turns: list[int] = []
+
+    async def reconcile(key: Key) -> Result:
+        nonlocal done
+        done += 1
+        return Done()
+
+    async def other() -> None:
+        while done < 1000:
+            turns.append(done)
+            await asyncio.sleep(0)
+
+    under_test = Running(reconcile)
+    for number in range(1000):
+        under_test.queue.add(Key("ns", str(number)))
+    task = asyncio.create_task(under_test.controller.run())
+    await other()
+    assert len(turns) > 500
+    task.cancel()
+    await asyncio.wait([task])
