@@ -44,7 +44,7 @@ $(STAMP): pyproject.toml constraints.txt
 ##@ Code
 
 gen: $(STAMP) ## Generate CRDs and models from the schema sources
-	$(BIN)/python -m trainsnap_codegen
+	$(BIN)/python -m trainsnap_codegen gen
 
 fmt: $(STAMP) ## Format the code and sort its imports
 	$(BIN)/ruff format $(CODE)

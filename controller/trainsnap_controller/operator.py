@@ -6,9 +6,9 @@ Called by the command line with a connected transport; everything that varies co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from trainsnap_api.transport import Resource, Transport
@@ -32,7 +32,8 @@ from trainsnap_controller.reconcile.gather import LastWords, Reader
 from trainsnap_controller.reconcile.report import Reporter
 from trainsnap_controller.reconcile.runtimes import RuntimeReconciler
 from trainsnap_controller.reconcile.trainjob import TrainJobReconciler
-from trainsnap_controller.runtime.registry import standard
+from trainsnap_controller.runtime.extension import Watch
+from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.snapshot.capture import Snapshots
 
 JSON = dict[str, Any]
@@ -58,9 +59,14 @@ def build(
     namespace: str,
     identity: str,
     metrics: Metrics,
+    framework: Framework,
+    installed: Collection[Resource],
     on_ready: Callable[[], None] = lambda: None,
 ) -> tuple[Manager, Servers]:
-    """The operator, ready to run. ``namespace`` is its own; ``identity`` names this process in the Lease.
+    """The operator, ready to run.
+
+    ``namespace`` is its own; ``identity`` names this process in the Lease; ``installed`` are those kinds, of the ones
+    that plugins can do without, that the cluster has.
 
     Raises ``ListenError`` when a port cannot be had.
     """
@@ -71,7 +77,8 @@ def build(
     manager.add_cache(cache)
     manager.add(Group.SERVICES, Part("events", events.run, stop=events.stop))
     allowed = _add_leader(manager, api, config, namespace, identity, metrics)
-    _add_train_jobs(manager, cache, api, config, events, allowed, metrics)
+    watches = [watch for watch in framework.watches() if watch.requires is None or watch.requires in installed]
+    _add_train_jobs(manager, cache, api, config, events, allowed, metrics, framework, watches)
     for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME):
         _add_runtimes(manager, cache, api, config, resource, allowed, metrics)
     return manager, servers
@@ -122,11 +129,13 @@ def _add_train_jobs(
     events: EventRecorder,
     allowed: Callable[[], bool],
     metrics: Metrics,
+    framework: Framework,
+    watches: Iterable[Watch],
 ) -> None:
     name = "trainjob_controller"
     queue = WorkQueue[Key](name, metrics=metrics.queue(name))
     last_words = LastWords()
-    sources.connect(cache, queue, last_words)
+    sources.connect(cache, queue, last_words, watches)
     stores = _Stores(cache)
     reader = Reader(stores, last_words, api.get)
     reporter = Reporter(events)
@@ -143,7 +152,7 @@ def _add_train_jobs(
             },
             keep_annotations=config.snapshots.keep_annotations,
         ),
-        framework=standard(),
+        framework=framework,
         writer=Writer(api, stores.remember, reporter.kept),
         recorder=reporter,
         now=_now,
@@ -166,7 +175,6 @@ def _add_runtimes(
     name = f"{resource.kind.lower()}_controller"
     queue = WorkQueue[Key](name, metrics=metrics.queue(name))
     runtimes.connect(cache, queue, resource)
-    stores = _Stores(cache)
 
     def cached(key: Key) -> JSON | None:
         entry = cache.informer(resource).store.get(*key)
@@ -195,6 +203,4 @@ class _Stores:
 
 
 def _now() -> datetime:
-    return datetime.now(timezone.utc)
-
-
+    return datetime.now(UTC)

@@ -56,6 +56,13 @@ CLUSTER: Final = (
         [*READ, "create", "patch", "delete"],
         "the workload; delete when a job's deadline has passed",
     ),
+    *(
+        Right(group, ["podgroups"], [*READ, "create", "patch"], "gang scheduling, where its kind is installed")
+        for group in ("scheduling.x-k8s.io", "scheduling.volcano.sh")
+    ),
+    Right("", ["limitranges"], READ, "paused jobs with a PodGroup are looked at again when one changes"),
+    Right("node.k8s.io", ["runtimeclasses"], READ, "paused jobs with a PodGroup are looked at again when one changes"),
+    Right("scheduling.k8s.io", ["priorityclasses"], ["get"], "a Volcano runtime may name only one that exists"),
     Right("", ["secrets", "configmaps"], ["get", "create", "patch"], "a job's side objects, by name only"),
     Right("events.k8s.io", ["events"], ["create", "patch"], "what happened, for people"),
 )

@@ -15,6 +15,7 @@ from trainsnap_controller import operator
 from trainsnap_controller.config import ConfigError, Configuration
 from trainsnap_controller.observe.metrics import Metrics
 from trainsnap_controller.operator import Servers
+from trainsnap_controller.runtime.registry import standard
 
 
 async def run(config: Configuration, *, kubeconfig: Path | None, context: str | None) -> int:
@@ -33,7 +34,9 @@ async def run(config: Configuration, *, kubeconfig: Path | None, context: str | 
 def settings(config: Configuration, metrics: Metrics) -> TransportSettings:
     """The transport's settings by the configuration. A rate of 0 is no limit, as in the reference's file."""
     connection = config.client_connection
-    return TransportSettings(qps=connection.qps or None, burst=connection.burst or None, on_request=metrics.rest_client("kubernetes"))
+    return TransportSettings(
+        qps=connection.qps or None, burst=connection.burst or None, on_request=metrics.rest_client("kubernetes")
+    )
 
 
 async def serve(
@@ -47,12 +50,16 @@ async def serve(
     """Run the operator over a connection until a signal. Returns the exit code."""
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     found: list[Servers] = []
+    framework = standard()
+    optional = {watch.requires for watch in framework.watches() if watch.requires is not None}
     manager, servers = operator.build(
         api,
         config,
         namespace=namespace,
         identity=identity,
         metrics=metrics,
+        framework=framework,
+        installed={resource for resource in optional if await api.served(resource)},
         on_ready=lambda: on_ready(found[0]),
     )
     found.append(servers)

@@ -6,7 +6,7 @@ Handlers run in the reflector's task and only put keys on the queue; deciding is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from trainsnap_api.transport import Resource
@@ -17,10 +17,11 @@ from trainsnap_api.transport.resources import (
     TRAINING_RUNTIME,
     TRAINING_RUNTIME_SNAPSHOT,
 )
-from trainsnap_controller.cache import Cache, CacheEvent, Entry, Key
+from trainsnap_controller.cache import Cache, CacheEvent, Entry, Handler, Key
 from trainsnap_controller.queue import WorkQueue
 from trainsnap_controller.reconcile.gather import LastWords, owner_name
 from trainsnap_controller.runtime import status
+from trainsnap_controller.runtime.extension import Maps, Watch
 
 JSON = dict[str, Any]
 
@@ -40,31 +41,94 @@ def _runtime_of(entry: Entry) -> Iterable[str]:
     return [runtime_key(kind, namespace, reference.get("name", ""))]
 
 
-def connect(cache: Cache, queue: WorkQueue[Key], last_words: LastWords) -> None:
-    """Register the index and every handler of the TrainJob controller."""
+BY_RUNTIME_CLASS: Final = "runtime-class"
+"""Index of snapshots by the RuntimeClasses that their pod templates name."""
+
+
+def _runtime_classes_of(entry: Entry) -> Iterable[str]:
+    template = (entry.object().get("spec") or {}).get("template") or {}
+    for job in (template.get("spec") or {}).get("replicatedJobs") or []:
+        if name := job["template"]["spec"]["template"].get("spec", {}).get("runtimeClassName"):
+            yield name
+
+
+SUSPENDED: Final = "suspended"
+"""Index of paused TrainJobs by namespace."""
+
+
+def _paused(entry: Entry) -> bool:
+    return entry.object().get("spec", {}).get("suspend") is True
+
+
+def connect(cache: Cache, queue: WorkQueue[Key], last_words: LastWords, watches: Iterable[Watch]) -> None:
+    """Register the indexes and every handler of the TrainJob controller. ``watches`` are what the plugins ask for."""
     jobs = cache.informer(TRAIN_JOB)
     jobs.add_index(BY_RUNTIME, _runtime_of)
+    jobs.add_index(SUSPENDED, lambda entry: [entry.namespace] if _paused(entry) else [])
     jobs.add_handler(lambda event: queue.add(event.key))
-    cache.informer(JOB_SET).add_handler(lambda event: _job_set(event, queue, last_words))
     # A snapshot's owner reference may have been taken off; its name always says whose it is.
     snapshots = cache.informer(TRAINING_RUNTIME_SNAPSHOT)
     snapshots.add_handler(lambda event: queue.add(event.key))
     for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME):
         cache.informer(resource).add_handler(_runtime(cache, queue, resource))
+    snapshots.add_index(BY_RUNTIME_CLASS, _runtime_classes_of)
+    cache.informer(JOB_SET).add_handler(lambda event: _remember_end(event, last_words))
+    for watch in watches:
+        cache.informer(watch.resource).add_handler(_HANDLERS[watch.maps](cache, queue))
 
 
-def _job_set(event: CacheEvent, queue: WorkQueue[Key], last_words: LastWords) -> None:
+def _remember_end(event: CacheEvent, last_words: LastWords) -> None:
+    """Keep the last state of a JobSet that was finished when it was deleted."""
     owner = owner_name(event.entry)
-    # Also by its own name: a foreign JobSet in the way of a job may have gone.
-    for name in {event.key.name, owner or event.key.name}:
-        queue.add(Key(event.key.namespace, name))
     if event.type == "deleted" and owner is not None:
         state = event.entry.object()
         if any(status.is_true(state.get("status"), kind) for kind in ("Completed", "Failed")):
             last_words.keep(Key(event.key.namespace, owner), state)
 
 
-def _runtime(cache: Cache, queue: WorkQueue[Key], resource: Resource) -> Callable[[CacheEvent], None]:
+def _by_owner(cache: Cache, queue: WorkQueue[Key]) -> Handler:
+    """The TrainJob that controls the object, and the one of its name: a foreign object in the way may have gone."""
+    del cache
+
+    def handle(event: CacheEvent) -> None:
+        for name in {event.key.name, owner_name(event.entry) or event.key.name}:
+            queue.add(Key(event.key.namespace, name))
+
+    return handle
+
+
+def _suspended_in_namespace(cache: Cache, queue: WorkQueue[Key]) -> Handler:
+    """Every paused TrainJob of the object's namespace."""
+    jobs = cache.informer(TRAIN_JOB).store
+
+    def handle(event: CacheEvent) -> None:
+        for job in jobs.by_index(SUSPENDED, event.key.namespace):
+            queue.add(job.key)
+
+    return handle
+
+
+def _suspended_by_runtime_class(cache: Cache, queue: WorkQueue[Key]) -> Handler:
+    """Paused TrainJobs whose snapshot names the RuntimeClass."""
+    jobs, snapshots = cache.informer(TRAIN_JOB).store, cache.informer(TRAINING_RUNTIME_SNAPSHOT).store
+
+    def handle(event: CacheEvent) -> None:
+        for snapshot in snapshots.by_index(BY_RUNTIME_CLASS, event.key.name):
+            job = jobs.get(*snapshot.key)
+            if job is not None and _paused(job):
+                queue.add(job.key)
+
+    return handle
+
+
+_HANDLERS: Final[Mapping[Maps, Callable[[Cache, WorkQueue[Key]], Handler]]] = {
+    Maps.OWNER: _by_owner,
+    Maps.SUSPENDED_IN_NAMESPACE: _suspended_in_namespace,
+    Maps.SUSPENDED_BY_RUNTIME_CLASS: _suspended_by_runtime_class,
+}
+
+
+def _runtime(cache: Cache, queue: WorkQueue[Key], resource: Resource) -> Handler:
     """Jobs that wait for a runtime are woken by any change of it; those that have their snapshot are not concerned."""
     jobs, snapshots = cache.informer(TRAIN_JOB).store, cache.informer(TRAINING_RUNTIME_SNAPSHOT).store
 
