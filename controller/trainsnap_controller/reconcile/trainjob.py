@@ -109,12 +109,10 @@ class TrainJobReconciler:
         observed = await self.reader.observe(job, workload, self.framework.needs(job, spec))
         broken = self.framework.validate(job, spec, observed)
         if broken:
-            generation = runtime["metadata"].get("generation")
-            raise Blocked(
-                reasons.RUNTIME_INVALID,
-                f"{runtime['kind']} {runtime['metadata']['name']} (generation {generation}) does not fit this TrainJob: "
-                + "; ".join(str(error) for error in broken),
-            )
+            meta = runtime["metadata"]
+            title = f"{runtime['kind']} {meta['name']} (generation {meta.get('generation')})"
+            rules = "; ".join(str(error) for error in broken)
+            raise Blocked(reasons.RUNTIME_INVALID, f"{title} does not fit this TrainJob: {rules}")
 
     def _with_blocked(self, job: Job, wanted: JSON, failure: Exception | None) -> JSON:
         """The status with the condition Blocked as it is to be: there while something known is in the way."""
