@@ -58,7 +58,7 @@ class Model(BaseModel):
         strict=True,
         validate_by_name=True,
         validate_by_alias=True,
-        # 140 classes: a validator is only built for those that are used, at first use.
+        # 177 classes: a validator is built at first use, and only for those that are used.
         defer_build=True,
     )
 
