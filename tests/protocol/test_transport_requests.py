@@ -208,7 +208,7 @@ async def test_bodies_over_a_mebibyte_arrive_whole() -> None:
 @pytest.mark.parametrize(
     ("answer", "want", "reason", "message"),
     [
-        pytest.param(status(404, "NotFound", 'trainjobs "a" not found'), NotFound, "NotFound",
+        pytest.param(status(404, "NotFound", 'trainjobs "a" not found', details={"name": "a"}), NotFound, "NotFound",
                      'trainjobs "a" not found', id="missing object"),
         pytest.param(text(404, "404 page not found\n"), KindNotServed, "NotFound",
                      f"the server does not serve {JOBS}/a", id="missing kind"),

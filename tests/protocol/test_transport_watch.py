@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 
 from support.loopback import Waits, pair
-from support.misbehaving import event, hang_up, reply, reset, silence, status, stream, text
+from support.misbehaving import event, hang_up, reply, reset, silence, status, stream, text, torn
 from trainsnap_api.transport import (
     ApiError,
     Disconnected,
@@ -289,6 +290,30 @@ async def test_a_refused_watch_is_not_repeated_by_itself() -> None:
             await collect(transport)
         assert caught.value.retry_after == 3
         assert (len(server.seen), waits) == (1, [])
+
+
+async def test_the_status_of_a_refused_watch_is_read_whole() -> None:
+    async def slowly(exchange: Any) -> None:
+        body = json.dumps({**GONE, "message": "too old " * 50}).encode()
+        await exchange.head(410, ("Content-Length", str(len(body))))
+        for start in range(0, len(body), 100):
+            await exchange.write(body[start : start + 100])
+            await asyncio.sleep(0.005)
+
+    async with pair() as (server, transport):
+        server.then(slowly)
+        with pytest.raises(Expired) as caught:
+            await collect(transport)
+        assert caught.value.message == "too old " * 50
+
+
+async def test_a_refused_watch_whose_status_never_comes_is_given_up() -> None:
+    async with pair(request_timeout=0.1) as (server, transport):
+        server.then(torn(b"", 100, silence, code=410), torn(b"{", 100, code=410))
+        with pytest.raises(TimedOut):
+            await collect(transport)
+        with pytest.raises(Disconnected):
+            await collect(transport)
 
 
 async def test_an_accepted_watch_is_announced_before_its_first_event() -> None:

@@ -272,11 +272,11 @@ async def hang_up(exchange: Exchange) -> None:
     exchange.close()
 
 
-def torn(body: bytes, claimed: int, end: Behaviour = hang_up) -> Behaviour:
+def torn(body: bytes, claimed: int, end: Behaviour = hang_up, *, code: int = 200) -> Behaviour:
     """An answer that claims ``claimed`` bytes and stops after ``body``."""
 
     async def behave(exchange: Exchange) -> None:
-        await exchange.head(200, ("Content-Type", "application/json"), ("Content-Length", str(claimed)))
+        await exchange.head(code, ("Content-Type", "application/json"), ("Content-Length", str(claimed)))
         await exchange.write(body)
         await end(exchange)
 

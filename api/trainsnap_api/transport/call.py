@@ -212,8 +212,9 @@ class Caller:
             raise
         self._report("WATCH", call.path, stream.status, started)
         if not 200 <= stream.status < 300:
+            content = await stream.read(self.settings.request_timeout)
             raise errors.from_response(
-                stream.status, stream.headers, await stream.read(),
+                stream.status, stream.headers, content,
                 method="WATCH", path=call.path, wall_clock=self._wall_clock,
             )  # fmt: skip
         return stream

@@ -60,10 +60,16 @@ class Stream:
             async for chunk in self._response.content.iter_any():
                 yield chunk
 
-    async def read(self, limit: int = _MIB) -> bytes:
-        """What is left of the body, for an error answer; cut at ``limit``."""
+    async def read(self, within: float, limit: int = _MIB) -> bytes:
+        """The whole body, for an error answer; cut at ``limit``."""
+        body = b""
         with _translated(self._what):
-            return await self._response.content.read(limit)
+            async with asyncio.timeout(within):
+                async for chunk in self._response.content.iter_any():
+                    body += chunk
+                    if len(body) >= limit:
+                        break
+        return body[:limit]
 
 
 class Engine:

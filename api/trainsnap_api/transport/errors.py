@@ -239,16 +239,15 @@ def from_response(
     """
     body = _status_object(content)
     retry_after = parse_retry_after(headers.get("retry-after"), wall_clock)
+    if status == 404 and not _names_an_object(body):
+        return KindNotServed(f"the server does not serve {path}", method=method, path=path)
     if body is not None:
         return _build(body, status, retry_after=retry_after, method=method, path=path)
-    cls = _BY_STATUS.get(status, ApiError)
     text = _excerpt(content)
     message = f"the server answered {status} to {method} {path}" + (f": {text}" if text else "")
-    if status == 404:
-        # An object that is missing is answered with a Status; only an unknown path gets the mux's plain text.
-        cls, message = KindNotServed, f"the server does not serve {path}"
-    return cls(message, status=status, reason=None if status in _BY_STATUS else "", retry_after=retry_after,
-               method=method, path=path)  # fmt: skip
+    reason = None if status in _BY_STATUS else ""
+    cls = _BY_STATUS.get(status, ApiError)
+    return cls(message, status=status, reason=reason, retry_after=retry_after, method=method, path=path)
 
 
 def from_status(body: object, *, method: str, path: str) -> ApiError:
@@ -288,6 +287,13 @@ def _build(body: JSON, status: int, *, retry_after: float | None, method: str, p
         cls = TooLarge
     return cls(message, status=status, reason=reason or None, causes=_causes(details), retry_after=retry_after,
                method=method, path=path, details=details)  # fmt: skip
+
+
+def _names_an_object(body: JSON | None) -> bool:
+    """Whether a 404 is about an object. Seen on 1.36: a missing object is named in ``details``; a path that is not
+    served gets plain text from the mux and from CRD groups, and a Status with empty details from built-in groups."""
+    details = (body or {}).get("details")
+    return isinstance(details, dict) and bool(details.get("name"))
 
 
 def _causes(details: JSON) -> tuple[Cause, ...]:

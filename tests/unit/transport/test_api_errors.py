@@ -24,7 +24,7 @@ def build(status: int, body: object, headers: dict[str, str] | None = None) -> e
         (400, "BadRequest", errors.BadRequest),
         (401, "Unauthorized", errors.Unauthorized),
         (403, "Forbidden", errors.Forbidden),
-        (404, "NotFound", errors.NotFound),
+        (404, "NotFound", errors.KindNotServed),
         (405, "MethodNotAllowed", errors.ApiError),
         (409, "AlreadyExists", errors.AlreadyExists),
         (409, "Conflict", errors.Conflict),
@@ -48,7 +48,7 @@ def build(status: int, body: object, headers: dict[str, str] | None = None) -> e
 def test_classes(status: int, reason: str, want: type[errors.ApiError]) -> None:
     error = build(status, {"kind": "Status", "reason": reason, "message": "m"})
     assert type(error) is want
-    assert (error.status, str(error)) == (status, "m")
+    assert (error.status, str(error)) == (status, "m" if status != 404 else "the server does not serve /p")
     assert error.reason == (reason or want.default_reason)
 
 
@@ -93,10 +93,23 @@ def test_retry_after_of_header_and_status(headers: dict[str, str], details: Any,
     assert build(429, {"details": details}, headers).retry_after == want
 
 
-def test_kind_not_served_only_for_bodies_that_are_no_status() -> None:
-    assert type(build(404, b"404 page not found\n")) is errors.KindNotServed
-    assert type(build(404, {"kind": "Status", "reason": "NotFound"})) is errors.NotFound
-    assert issubclass(errors.KindNotServed, errors.NotFound)
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param(b"404 page not found\n", errors.KindNotServed, id="the mux, and groups of CRDs"),
+        pytest.param(
+            {"kind": "Status", "reason": "NotFound", "details": {}}, errors.KindNotServed, id="built-in groups"
+        ),
+        pytest.param({"kind": "Status", "reason": "NotFound"}, errors.KindNotServed, id="no details"),
+        pytest.param({"reason": "NotFound", "details": {"name": "a", "kind": "jobs"}}, errors.NotFound, id="an object"),
+        pytest.param({"details": {"name": "ns", "kind": "namespaces"}}, errors.NotFound, id="its namespace"),
+    ],
+)
+def test_a_missing_kind_is_told_from_a_missing_object(body: object, want: type[errors.ApiError]) -> None:
+    error = build(404, body)
+    assert type(error) is want
+    assert issubclass(want, errors.NotFound)
+    assert error.reason == "NotFound"
 
 
 def test_long_bodies_are_cut() -> None:
