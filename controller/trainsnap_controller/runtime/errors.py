@@ -18,6 +18,7 @@ class Kind(Enum):
 
     INVALID = "Invalid value"
     FORBIDDEN = "Forbidden"
+    REQUIRED = "Required value"
 
 
 @dataclass(frozen=True, slots=True)

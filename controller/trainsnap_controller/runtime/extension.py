@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The eight places where a plugin can take part. A plugin implements those it needs and no other.
+"""The nine places where a plugin can take part. A plugin implements those it needs and no other.
 
 Every method is a pure function of its arguments: no I/O, no clock, no state kept between calls. What a plugin wants
 from outside (settings, randomness) is given to its constructor. Plugins never import each other.
@@ -105,6 +105,16 @@ class Validates(Protocol):
     """
 
     def validate(self, job: Job, info: RuntimeInfo, observed: Observed, old: Job | None) -> Sequence[FieldError]: ...
+
+
+@runtime_checkable
+class ValidatesAlone(Protocol):
+    """Checks what needs no runtime: also of jobs that have none any more, such as finished ones.
+
+    ``old`` is as for ``Validates``; a rule is in one of the two, never in both.
+    """
+
+    def validate_alone(self, job: Job, observed: Observed, old: Job | None) -> Sequence[FieldError]: ...
 
 
 Step = Callable[[Job, RuntimeInfo], RuntimeInfo]

@@ -23,6 +23,7 @@ from trainsnap_controller.runtime.extension import (
     Plugin,
     PreparesPods,
     Validates,
+    ValidatesAlone,
     Watch,
     Watches,
 )
@@ -94,7 +95,14 @@ class Framework:
             return (FieldError(error.field, None, error.rule),)
         checking = [plugin for plugin in self.plugins if isinstance(plugin, Validates)]
         errors = [e for plugin in checking for e in plugin.validate(job, info, observed, old)]
-        return tuple(_distinct(errors))
+        return tuple(_distinct([*self.validate_alone(job, observed, old=old), *errors]))
+
+    def validate_alone(
+        self, job: Job, observed: Observed = NOTHING, *, old: Job | None = None
+    ) -> tuple[FieldError, ...]:
+        """The broken ones of the rules that need no runtime; ``validate`` has them too."""
+        checking = [plugin for plugin in self.plugins if isinstance(plugin, ValidatesAlone)]
+        return tuple(_distinct([e for plugin in checking for e in plugin.validate_alone(job, observed, old)]))
 
     def _components(self, job: Job, info: RuntimeInfo, observed: Observed) -> Sequence[Component]:
         builders = [plugin for plugin in self.plugins if isinstance(plugin, BuildsComponents)]

@@ -64,6 +64,11 @@ def differ(old: Job, new: Job) -> bool:
     return _comparable(old) != _comparable(new)
 
 
+def same_but_time(old: JSON, new: JSON) -> bool:
+    """Whether two entries ask for the same, whenever they were written."""
+    return _meaning({**old, "time": None}) == _meaning({**new, "time": None})
+
+
 def patched_containers(entry: JSON) -> Iterator[tuple[str, str, JSON]]:
     """Every container patch of one ``runtimePatches`` entry: replicated job, list name, the container patch."""
     for item in _jobs(entry):
@@ -74,7 +79,11 @@ def patched_containers(entry: JSON) -> Iterator[tuple[str, str, JSON]]:
 
 
 def _comparable(job: Job) -> list[JSON]:
-    return [_without_empty({**entry, "trainingRuntimeSpec": _normal(entry)}) for entry in job.runtime_patches]
+    return [_meaning(entry) for entry in job.runtime_patches]
+
+
+def _meaning(entry: JSON) -> Any:
+    return _without_empty({**entry, "trainingRuntimeSpec": _normal(entry)})
 
 
 def _normal(entry: JSON) -> JSON:

@@ -62,13 +62,17 @@ class JobSetPlugin:
         return [] if running and not job.suspended else [Component.of(JOB_SET, document(job, info))]
 
     def validate(self, job: Job, info: RuntimeInfo, observed: Observed, old: Job | None) -> Sequence[FieldError]:
-        """Initializers have a place to go, and patches are allowed, named right and aimed at what exists."""
+        """Initializers have a place to go, and patches are aimed at what exists."""
+        del observed, old
         return [
             *_initializer_rules(job, info, c.DATASET_INITIALIZER, job.dataset),
             *_initializer_rules(job, info, c.MODEL_INITIALIZER, job.model),
-            *_change_rules(job, observed, old),
-            *_patch_rules(job, info),
+            *patches.unknown_targets(job, {"template": {"spec": info.unpatched}}),
         ]
+
+    def validate_alone(self, job: Job, observed: Observed, old: Job | None) -> Sequence[FieldError]:
+        """Patches may change at this moment, are named right, and leave alone what has a place of its own."""
+        return [*_change_rules(job, observed, old), *_patch_rules(job)]
 
 
 def document(job: Job, info: RuntimeInfo) -> JSON:
@@ -181,13 +185,11 @@ def _change_rules(job: Job, observed: Observed, old: Job | None) -> Iterator[Fie
             yield FieldError(patches.PATH, None, rule, Kind.FORBIDDEN)
 
 
-def _patch_rules(job: Job, info: RuntimeInfo) -> Iterator[FieldError]:
+def _patch_rules(job: Job) -> Iterator[FieldError]:
     for entry in job.runtime_patches:
         if not _MANAGER.fullmatch(entry["manager"]) or len(entry["manager"].partition("/")[0]) > 253:
             rule = "must be a path that starts with a domain, as in 'kueue.x-k8s.io/manager'"
             yield FieldError(f"{patches.PATH}.manager", entry["manager"], rule)
-    yield from patches.unknown_targets(job, {"template": {"spec": info.unpatched}})
-    for entry in job.runtime_patches:
         for name, key, container in patches.patched_containers(entry):
             if key == "containers" and container["name"] in _ENV_ELSEWHERE and container.get("env"):
                 rule = f"must not set env of {container['name']!r} in {name!r}: use spec.trainer or spec.initializer"
