@@ -56,9 +56,9 @@ def create(stage: Stage) -> None:
 def look_at_snapshots(stage: Stage) -> None:
     stage.title("The job has a snapshot of the runtime it was started from")
     table = stage.run("kubectl get trainingruntimesnapshots")
-    row = table.splitlines()[1].split()[:5]
+    rows = [line.split()[:5] for line in table.splitlines()[1:]]
     want = ["bert", "ClusterTrainingRuntime", "torch-demo", "1", "Runtime"]
-    stage.claim("the table shows the runtime and its generation", row, want)
+    stage.claim("the table shows the runtime and its generation", rows, [want])
     runtime = stage.look("kubectl get clustertrainingruntime torch-demo -o json")
     snapshot = stage.look("kubectl get trainingruntimesnapshot bert -o json")
     stage.claim("the snapshot holds the runtime's spec, field by field", snapshot["spec"], runtime["spec"])
