@@ -56,7 +56,10 @@ def _pod_set(item: JSON, ml_policy: JSON | None) -> PodSet:
 def _with_resources(job: Job, info: RuntimeInfo) -> RuntimeInfo:
     """``resourcesPerNode`` on the container ``node``; without mlPolicy it has no effect, as in the reference."""
     per_node = None if job.trainer is None else job.trainer.resources
-    if per_node is None or info.ml_policy is None:
+    if per_node is None:
+        return info
+    resources.check(per_node)
+    if info.ml_policy is None:
         return info
     launcher_as_node = bool((info.policy("mpi") or {}).get("runLauncherAsNode"))
 

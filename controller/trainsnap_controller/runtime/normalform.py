@@ -86,7 +86,7 @@ def _value(value: Any, held: str, path: str, *, whole: bool) -> Any:
     """The normal form of a field's value, or None where the field vanishes."""
     held = held.removeprefix("+")
     match held:
-        case "":
+        case "" | "text":
             return _without_empty(value)
         case "map":
             return value or None
@@ -107,7 +107,12 @@ def _without_empty(value: Any) -> Any:
 
 
 def _empty(held: str, path: str) -> Any:
-    return "0" if held == "quantity" else _object({}, held, path, whole=True)
+    match held:
+        case "quantity":
+            return "0"
+        case "text":
+            return ""
+    return _object({}, held, path, whole=True)
 
 
 def _label(item: JSON, index: int) -> str:

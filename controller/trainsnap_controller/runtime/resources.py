@@ -40,6 +40,12 @@ def overlaid(container: JSON, per_node: JSON) -> JSON:
     return {**container, "resources": resources}
 
 
+def check(per_node: JSON) -> None:
+    """Raises ``BuildError`` for a quantity of ``resourcesPerNode`` that is none, also where nobody would look at it."""
+    for kind in ("limits", "requests"):
+        _amounts(per_node.get(kind), f"{PER_NODE_PATH}.{kind}")
+
+
 def of_trainer(job: Job, info: RuntimeInfo) -> JSON:
     """The resources that decide on processes per node: the job's as a whole where given, else the runtime's.
 

@@ -21,7 +21,7 @@ class Shape:
     """One type. ``zero``: scalar fields that vanish when they are "", 0 or false.
 
     ``fields``: what the others hold. ``map``: strings by key, vanishes when empty; ``quantity``; ``quantities``: by
-    key, vanishes when empty; else the name of a type, of which a list holds elements. ``+`` in front: always there.
+    key, vanishes when empty; ``text``; else the name of a type, of which a list holds elements. ``+``: always there.
     """
 
     zero: frozenset[str]
@@ -75,6 +75,23 @@ SHAPES: Final[Mapping[str, Shape]] = {
         configMapKeyRef="ConfigMapKeySelector",
         secretKeyRef="SecretKeySelector",
     ),
+    "EphemeralContainer": _shape(
+        (
+            "image workingDir terminationMessagePath terminationMessagePolicy "
+            "imagePullPolicy stdin stdinOnce tty targetContainerName"
+        ),
+        ports="ContainerPort",
+        envFrom="EnvFromSource",
+        env="EnvVar",
+        resources="+ResourceRequirements",
+        restartPolicyRules="ContainerRestartRule",
+        volumeMounts="VolumeMount",
+        livenessProbe="Probe",
+        readinessProbe="Probe",
+        startupProbe="Probe",
+        lifecycle="Lifecycle",
+        securityContext="SecurityContext",
+    ),
     "EphemeralVolumeSource": _shape("", volumeClaimTemplate="PersistentVolumeClaimTemplate"),
     "FCVolumeSource": _shape("fsType readOnly"),
     "FailurePolicy": _shape("maxRestarts restartStrategy"),
@@ -96,7 +113,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
         coordinator="Coordinator",
         volumeClaimPolicies="VolumeClaimPolicy",
     ),
-    "JobSpec": _shape("", selector="LabelSelector", template="+PodTemplateSpec"),
+    "JobSpec": _shape("", podFailurePolicy="PodFailurePolicy", selector="LabelSelector", template="+PodTemplateSpec"),
     "JobTemplateSpec": _shape("", metadata="+ObjectMeta", spec="+JobSpec"),
     "LabelSelector": _shape("", matchLabels="map"),
     "Lifecycle": _shape("", postStart="LifecycleHandler", preStop="LifecycleHandler"),
@@ -108,13 +125,26 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "ObjectFieldSelector": _shape("apiVersion"),
     "ObjectMeta": _shape("name namespace", labels="map", annotations="map"),
     "PersistentVolumeClaim": _shape(
-        "kind apiVersion", metadata="+ObjectMeta", spec="+PersistentVolumeClaimSpec", status="+"
+        "kind apiVersion",
+        metadata="+ObjectMeta",
+        spec="+PersistentVolumeClaimSpec",
+        status="+PersistentVolumeClaimStatus",
     ),
     "PersistentVolumeClaimSpec": _shape(
         "volumeName", selector="LabelSelector", resources="+VolumeResourceRequirements"
     ),
     "PersistentVolumeClaimTemplate": _shape("", metadata="+ObjectMeta", spec="+PersistentVolumeClaimSpec"),
     "PersistentVolumeClaimVolumeSource": _shape("readOnly"),
+    "PersistentVolumeClaimCondition": _shape("reason message"),
+    "PersistentVolumeClaimStatus": _shape(
+        "phase",
+        capacity="quantities",
+        conditions="PersistentVolumeClaimCondition",
+        allocatedResources="quantities",
+        allocatedResourceStatuses="map",
+        modifyVolumeStatus="ModifyVolumeStatus",
+    ),
+    "ModifyVolumeStatus": _shape("targetVolumeAttributesClassName"),
     "PhotonPersistentDiskVolumeSource": _shape("fsType"),
     "PodAffinity": _shape(
         "",
@@ -132,6 +162,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
     "PodDNSConfig": _shape("", options="PodDNSConfigOption"),
     "PodDNSConfigOption": _shape("name"),
+    "PodFailurePolicy": _shape("", rules="PodFailurePolicyRule"),
+    "PodFailurePolicyRule": _shape("", onPodConditions="PodFailurePolicyOnPodConditionsPattern"),
+    "PodFailurePolicyOnPodConditionsPattern": _shape("", status="+text"),
     "PodSecurityContext": _shape("", seLinuxOptions="SELinuxOptions"),
     "PodSpec": _shape(
         (
@@ -141,6 +174,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
         volumes="Volume",
         initContainers="Container",
         containers="Container",
+        ephemeralContainers="EphemeralContainer",
         nodeSelector="map",
         securityContext="PodSecurityContext",
         imagePullSecrets="LocalObjectReference",
