@@ -7,7 +7,7 @@ from outside (settings, randomness) is given to its constructor. Plugins never i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, runtime_checkable
@@ -115,6 +115,3 @@ class ValidatesAlone(Protocol):
     """
 
     def validate_alone(self, job: Job, observed: Observed, old: Job | None) -> Sequence[FieldError]: ...
-
-
-Step = Callable[[Job, RuntimeInfo], RuntimeInfo]
