@@ -5,7 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 # What `make gen` writes. Checked by `make verify`, never edited by hand.
-GENERATED := crds api/trainsnap_api/_generated controller/trainsnap_controller/runtime/_generated deploy docs/reference
+GENERATED := crds api/trainsnap_api/_generated controller/trainsnap_controller/runtime/_generated \
+	deploy/kustomize/base/rbac.yaml docs/reference
 CODE := api controller codegen tools tests
 # A kubeconfig that is named on purpose: `make test CLUSTER=FILE`. One that happens to be exported is never used.
 CLUSTER ?=

@@ -60,7 +60,8 @@ def replayed(
         # The replayer leaves its kubeconfig open; it is kept as it was recorded with.
         warnings.simplefilter("ignore", ResourceWarning)
         server = replay.Cluster(str(plane.kubeconfig))
-    wanted = [item.callspec.params["case"] for item in request.session.items if item.fspath == request.fspath]
+    functions = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    wanted = [item.callspec.params["case"] for item in functions if item.path == request.path]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {case: pool.submit(replay.replay, server, CASES[case]) for case in wanted}
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from support.cluster import Cluster
@@ -21,7 +23,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.api]
 OLD, NEW = "acme/train:old", "acme/train:new"
 
 
-async def started(cluster: Cluster, name: str = "job", **spec: object) -> None:
+async def started(cluster: Cluster, name: str = "job", **spec: Any) -> None:
     """A job over a fresh runtime, with its JobSet."""
     await cluster.create(runtime("rt", cluster.namespace, image=OLD))
     await cluster.create(train_job(name, cluster.namespace, **spec))

@@ -58,9 +58,7 @@ def with_gates(config: Configuration, text: str) -> Configuration:
         gates[name] = value == "true"
     unknown = sorted(set(gates) - set(FEATURE_GATES))
     if unknown:
-        raise ConfigError(
-            f"--feature-gates {unknown[0]}: unknown gate; known are {', '.join(sorted(FEATURE_GATES))}"
-        )
+        raise ConfigError(f"--feature-gates {unknown[0]}: unknown gate; known are {', '.join(sorted(FEATURE_GATES))}")
     return config.model_copy(update={"feature_gates": gates})
 
 

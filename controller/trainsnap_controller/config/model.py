@@ -85,9 +85,28 @@ class Controller(_Section):
 
 
 class CertManagement(_Section):
+    """Where the webhook certificate comes from. ``provider`` and ``certDir`` are trainsnap's own.
+
+    Without ``provider``, ``enable`` decides as in the reference: trainsnap makes the certificates, or they are files.
+    """
+
     enable: bool = True
     webhook_service_name: str = "kubeflow-trainer-controller-manager"
     webhook_secret_name: str = "kubeflow-trainer-webhook-cert"
+    provider: Literal["", "trainsnap", "cert-manager", "files"] = ""
+    cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"
+    """Folder with ``tls.crt`` and ``tls.key``, used by the provider ``files``."""
+
+    @property
+    def effective_provider(self) -> str:
+        """``trainsnap``, ``cert-manager`` or ``files``."""
+        return self.provider or ("trainsnap" if self.enable else "files")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> CertManagement:
+        if not self.enable and self.provider == "trainsnap":
+            raise ValueError("provider trainsnap needs enable: true")
+        return self
 
 
 class ClientConnection(_Section):
