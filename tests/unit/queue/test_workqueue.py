@@ -111,6 +111,18 @@ async def test_shutting_down_wakes_every_worker() -> None:
     assert [type(each) for each in got] == [ShutDown] * 3
 
 
+async def test_a_worker_that_is_cancelled_as_it_is_woken_passes_the_key_on() -> None:
+    queue = make()
+    first, second = (asyncio.create_task(queue.get()) for _ in range(2))
+    await settle()
+    queue.add("a")
+    first.cancel()
+    await settle()
+    assert first.cancelled()
+    assert second.done()
+    assert second.result() == "a"
+
+
 async def test_drained_waits_for_the_key_in_work() -> None:
     queue = make()
     queue.add("a")
