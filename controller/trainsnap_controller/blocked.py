@@ -45,6 +45,7 @@ SNAPSHOT_LOST = Reason(
 LEFTOVER = Reason("WaitingForLeftovers", "Objects of an earlier TrainJob of the same name are still being removed.")
 CHILD_CONFLICT = Reason("ChildConflict", "An object that the job needs exists, but belongs to somebody else.")
 BUILD_FAILED = Reason("BuildFailed", "The job's objects cannot be built from its runtime.", False)
+BUILD_WAITS = Reason("BuildWaits", "Something in the cluster that the job's objects are built with is not there yet.")
 APPLY_FAILED = Reason("ApplyFailed", "The API server refused one of the job's objects.")
 KIND_NOT_INSTALLED = Reason("KindNotInstalled", "A kind that the job needs is not installed in the cluster.")
 
@@ -58,6 +59,7 @@ REASONS: Final = (
     LEFTOVER,
     CHILD_CONFLICT,
     BUILD_FAILED,
+    BUILD_WAITS,
     APPLY_FAILED,
     KIND_NOT_INSTALLED,
 )

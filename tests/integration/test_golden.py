@@ -61,7 +61,7 @@ def replayed(
         warnings.simplefilter("ignore", ResourceWarning)
         server = replay.Cluster(str(plane.kubeconfig))
     functions = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    wanted = [item.callspec.params["case"] for item in functions if item.path == request.path]
+    wanted = [str(item.callspec.params["case"]) for item in functions if item.path == request.path]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {case: pool.submit(replay.replay, server, CASES[case]) for case in wanted}
 

@@ -76,7 +76,7 @@ class TrainJobReconciler:
         except CacheBehind as error:
             return error
         except Exception as error:
-            failure = Blocked(reasons.BUILD_FAILED, str(error)) if isinstance(error, BuildError) else error
+            failure = _blocked_by(error) if isinstance(error, BuildError) else error
             self.recorder.creation_failed(job, failure)
         if workload.own is not None:
             try:
@@ -142,6 +142,10 @@ class TrainJobReconciler:
             await write
         except (TransportError, CacheBehind) as error:
             raise RetryableError(str(error)) from error
+
+
+def _blocked_by(error: BuildError) -> Blocked:
+    return Blocked(reasons.BUILD_WAITS if error.retried else reasons.BUILD_FAILED, str(error))
 
 
 def _result(failure: Exception | None, requeue_after: Any) -> Result:
