@@ -43,15 +43,18 @@ async def install(api: Transport, objects: Iterable[JSON], *, pause: Callable[[f
 
 
 async def _established(api: Transport, name: str, pause: Callable[[float], Awaitable[None]]) -> None:
-    async with asyncio.timeout(ESTABLISHED_SECONDS):
-        while True:
-            crd = await api.get(r.CUSTOM_RESOURCE_DEFINITION, name)
-            conditions = {x["type"]: x for x in crd.get("status", {}).get("conditions", [])}
-            if conditions.get("Established", {}).get("status") == "True":
-                return
-            if conditions.get("NonStructuralSchema", {}).get("status") == "True":
-                raise InstallError(f"CRD {name} is refused: {conditions['NonStructuralSchema']['message']}")
-            await pause(0.1)
+    try:
+        async with asyncio.timeout(ESTABLISHED_SECONDS):
+            while True:
+                crd = await api.get(r.CUSTOM_RESOURCE_DEFINITION, name)
+                conditions = {x["type"]: x for x in crd.get("status", {}).get("conditions", [])}
+                if conditions.get("Established", {}).get("status") == "True":
+                    return
+                if conditions.get("NonStructuralSchema", {}).get("status") == "True":
+                    raise InstallError(f"CRD {name} is refused: {conditions['NonStructuralSchema']['message']}")
+                await pause(0.1)
+    except TimeoutError as error:
+        raise InstallError(f"CRD {name} is not served after {ESTABLISHED_SECONDS:g} s") from error
 
 
 async def remove(api: Transport, objects: Iterable[JSON]) -> list[str]:

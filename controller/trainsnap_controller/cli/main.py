@@ -14,22 +14,20 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
-from trainsnap_api.transport import TransportError
+from trainsnap_api.transport import ApiError, TransportError
 from trainsnap_controller.cli import dev as dev_command
 from trainsnap_controller.cli import run as run_command
+from trainsnap_controller.cli.admission import LOOPBACK
 from trainsnap_controller.cli.install import InstallError
-from trainsnap_controller.config import ConfigError
+from trainsnap_controller.config import ConfigError, load
 from trainsnap_controller.config.load import with_gates
-from trainsnap_controller.config import load
 from trainsnap_controller.manager import ListenError
 from trainsnap_controller.observe.logging import configure_logging
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Runs TrainJobs, and keeps the runtime that each was started from in a TrainingRuntimeSnapshot.",
@@ -82,6 +80,9 @@ def dev(
     config: Config = None,
     context: Context = None,
     feature_gates: Gates = "",
+    webhook_host: Annotated[
+        str, typer.Option(help="Name or address of this machine under which the API server reaches it.")
+    ] = LOOPBACK,
     clean: Annotated[bool, typer.Option("--clean", help="Remove what an earlier run installed, and end.")] = False,
     log_format: Format = LogFormat.CONSOLE,
     log_level: Level = LogLevel.INFO,
@@ -94,7 +95,9 @@ def dev(
     if clean:
         return asyncio.run(dev_command.clean(kubeconfig, context))
     configuration = None if config is None else load(config)
-    return asyncio.run(dev_command.dev(configuration, feature_gates, kubeconfig=kubeconfig, context=context))
+    return asyncio.run(
+        dev_command.dev(configuration, feature_gates, kubeconfig=kubeconfig, context=context, webhook_host=webhook_host)
+    )
 
 
 @app.command()
@@ -111,13 +114,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=None if arguments is None else list(arguments), prog_name="trainsnap", standalone_mode=False
         )
         return int(code or 0)
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "trainsnap"
-        return _fail(f"{error.format_message()} (see {command} --help)", 2)
-    except click.ClickException as error:
-        return _fail(error.format_message(), 2)
-    except (click.Abort, KeyboardInterrupt):
+    except typer.TyperException as error:
+        # Only a wrong command line carries a context: that of the command it was meant for.
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "trainsnap"
+        message = error.format_message().replace("Value error, ", "")  # pydantic's words before typer's.
+        return _fail(f"{message} (see {command} --help)", 2)
+    except (typer.Abort, KeyboardInterrupt):
         return 130
+    except ApiError as error:
+        return _fail(f"the API server refuses {error.method} {error.path}: {error.message}", 1)
     except (ConfigError, InstallError, ListenError, TransportError) as error:
         return _fail(str(error), 1)
 

@@ -13,17 +13,19 @@ from typing import Any
 
 import yaml
 
+from trainsnap_controller.cli.install import InstallError
+
 JSON = dict[str, Any]
 _PACKAGED = Path(__file__).resolve().parent.parent / "_manifests"
 _CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def root() -> Path:
-    """The folder that holds ``deploy`` and ``crds``. Raises FileNotFoundError when neither place has them."""
+    """The folder that holds ``deploy`` and ``crds``. Raises InstallError when neither place has them."""
     for candidate in (_PACKAGED, _CHECKOUT):
         if (candidate / "deploy" / "kustomize" / "base").is_dir():
             return candidate
-    raise FileNotFoundError("the manifests are neither in the installed package nor in a checkout")
+    raise InstallError("the manifests are neither in the installed package nor in a checkout")
 
 
 def base() -> Iterator[JSON]:
