@@ -107,7 +107,7 @@ class Manager:
 
     def add_recorder(self, recorder: EventRecorder) -> None:
         """Send events, also those that controllers record on their way down."""
-        self.add(Group.SERVICES, Part("event recorder", recorder.run, stop=recorder.stop, cancel=True))
+        self.add(Group.SERVICES, Part("event recorder", recorder.run, stop=recorder.stop))
 
     def add_leader(self, elector: LeaderElector) -> None:
         """Run controllers only while this process holds the lease."""

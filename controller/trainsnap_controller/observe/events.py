@@ -144,6 +144,7 @@ class EventRecorder:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._stopping = False
         self._series: OrderedDict[tuple[str, ...], _Series] = OrderedDict()
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
@@ -162,16 +163,20 @@ class EventRecorder:
             _log.exception("event could not be recorded", reason=reason.reason)
 
     async def run(self) -> None:
-        """Send what is recorded, until cancelled."""
+        """Send what is recorded, until `stop`, or until cancelled."""
         while True:
             while self._queue:
                 await self._send(self._queue.popleft())
             self._idle.set()
+            if self._stopping:
+                return
             self._wake.clear()
             await self._wake.wait()
 
     async def stop(self) -> None:
-        """Return once everything recorded so far has been sent. The manager bounds how long it waits for this."""
+        """Let `run` end, and return, once everything recorded has been sent. The manager bounds how long it waits."""
+        self._stopping = True
+        self._wake.set()
         await self._idle.wait()
 
     def _record(self, regarding: JSON, reason: EventReason, note: str, related: JSON | None) -> None:

@@ -250,13 +250,22 @@ async def test_recording_never_fails() -> None:
     assert logs[0]["log_level"] == "error"
 
 
-async def test_stop_waits_until_everything_is_sent() -> None:
-    async with recording() as s:
-        s.fail("one")
-        s.fail("two")
-        await s.recorder.stop()
-        assert len(s.server.created) == 2
-        await s.recorder.stop()
+async def test_stop_sends_everything_and_ends_the_recorder() -> None:
+    setup = Setup()
+    running = asyncio.create_task(setup.recorder.run())
+    setup.fail("one")
+    setup.fail("two")
+    await setup.recorder.stop()
+    assert len(setup.server.created) == 2
+    await running
+
+
+async def test_stop_ends_an_idle_recorder_too() -> None:
+    setup = Setup()
+    running = asyncio.create_task(setup.recorder.run())
+    await settle()
+    await setup.recorder.stop()
+    await running
 
 
 async def test_memory_is_bounded() -> None:
