@@ -63,7 +63,9 @@ class TrainJobReconciler:
             failure = await self._advance(job, workload)
         wanted = self._with_blocked(job, decision.status, failure)
         if wanted != (job.status or {}):
-            await self._write_status(job, wanted)
+            await self._retryable(self.writer.write_status(job, wanted))
+        if status.finished(wanted):
+            self.reader.last_words.forget(key)
         if decision.delete_job_set and workload.own is not None:
             await self._retryable(self.writer.delete_job_set(workload.own))
         return _result(failure, decision.requeue_after)
@@ -130,11 +132,6 @@ class TrainJobReconciler:
             conditions = status.without_condition(conditions, reasons.CONDITION)
         rest = {key: value for key, value in wanted.items() if key != "conditions"}
         return {**rest, "conditions": conditions} if conditions else rest
-
-    async def _write_status(self, job: Job, wanted: JSON) -> None:
-        await self._retryable(self.writer.write_status(job, wanted))
-        if status.finished(wanted):
-            self.reader.last_words.forget(Key(job.namespace, job.name))
 
     @staticmethod
     async def _retryable(write: Any) -> None:
