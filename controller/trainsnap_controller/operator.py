@@ -6,10 +6,11 @@ Called by the command line with a connected transport; everything that varies co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from trainsnap_api.transport import Resource, Transport
 from trainsnap_api.transport.resources import (
@@ -21,7 +22,15 @@ from trainsnap_api.transport.resources import (
 from trainsnap_controller import constants as c
 from trainsnap_controller.cache import Cache, Key, Store
 from trainsnap_controller.config import Configuration
-from trainsnap_controller.manager import Controller, HttpServer, LeaderElector, LeaseTimes, Manager, metrics_app
+from trainsnap_controller.manager import (
+    Controller,
+    Health,
+    HttpServer,
+    LeaderElector,
+    LeaseTimes,
+    Manager,
+    metrics_app,
+)
 from trainsnap_controller.manager.manager import Group, Part
 from trainsnap_controller.observe.events import EventRecorder
 from trainsnap_controller.observe.metrics import Metrics
@@ -35,6 +44,8 @@ from trainsnap_controller.reconcile.trainjob import TrainJobReconciler
 from trainsnap_controller.runtime.extension import Watch
 from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.snapshot.capture import Snapshots
+from trainsnap_controller.webhooks.app import handlers, webhook_app
+from trainsnap_controller.webhooks.certs_manager import CertManager
 
 JSON = dict[str, Any]
 
@@ -50,6 +61,33 @@ class Servers:
 
     health: HttpServer | None
     metrics: HttpServer | None
+    webhooks: HttpServer | None = None
+
+
+class Registration(Protocol):
+    """Tells the API server about the webhooks, where no manifest does."""
+
+    async def register(self, port: int) -> None:
+        """Return when the API server reaches them."""
+        ...
+
+    async def unregister(self) -> None:
+        """Called before the server stops: from here on nothing may depend on it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The webhooks of one process.
+
+    ``api`` reads what they judge by: a connection of its own, without a limit of requests, so that a user's request
+    never waits behind reconciles. ``address`` is where they listen.
+    """
+
+    api: Transport
+    certificates: CertManager
+    address: str
+    registration: Registration | None = None
 
 
 def build(
@@ -61,17 +99,20 @@ def build(
     metrics: Metrics,
     framework: Framework,
     installed: Collection[Resource],
+    admission: Admission | None = None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> tuple[Manager, Servers]:
     """The operator, ready to run.
 
     ``namespace`` is its own; ``identity`` names this process in the Lease; ``installed`` are those kinds, of the ones
-    that plugins can do without, that the cluster has.
+    that plugins can do without, that the cluster has. Without ``admission`` there are no webhooks.
 
     Raises ``ListenError`` when a port cannot be had.
     """
     manager = Manager(on_ready=on_ready)
     servers = _add_servers(manager, config, metrics)
+    if admission is not None:
+        servers = replace(servers, webhooks=_add_webhooks(manager, admission, config, metrics, framework))
     cache = Cache(api, metrics=metrics.cache())
     events = EventRecorder(api, instance=identity, counted=metrics.recorder())
     manager.add_cache(cache)
@@ -96,6 +137,53 @@ def _add_servers(manager: Manager, config: Configuration, metrics: Metrics) -> S
         health=server("health", manager.health.app(), config.health.health_probe_bind_address),
         metrics=server("metrics", metrics_app(metrics.registry), config.metrics.bind_address),
     )
+
+
+def _add_webhooks(
+    manager: Manager, admission: Admission, config: Configuration, metrics: Metrics, framework: Framework
+) -> HttpServer:
+    """The webhook server, in every replica. Not ready while the API server could not reach it."""
+    answering = handlers(admission.api, framework, opaque_kinds=_opaque_kinds(config))
+    app = webhook_app(answering, metrics.webhooks(answering))
+    server = HttpServer("webhooks", app, admission.address, tls=admission.certificates.ssl_context)
+
+    registration = admission.registration
+
+    async def stop() -> None:
+        if registration is not None:
+            await registration.unregister()
+        await server.stop()
+
+    manager.add(Group.SERVERS, Part(server.name, server.run, server.wait_ready, stop))
+    manager.add(Group.SERVERS, Part("certificates", admission.certificates.run))
+    if registration is not None:
+        manager.add(Group.SERVICES, _registering(registration, server.port))
+
+    def check() -> Health:
+        problems = admission.certificates.problems()
+        return Health(not problems, "; ".join(problems))
+
+    manager.health.add_ready("webhooks", check)
+    return server
+
+
+def _registering(registration: Registration, port: int) -> Part:
+    registered = asyncio.Event()
+
+    async def run() -> None:
+        await registration.register(port)
+        registered.set()
+        await asyncio.Event().wait()
+
+    return Part("webhook registration", run, registered.wait)
+
+
+def _opaque_kinds(config: Configuration) -> Mapping[str, Resource]:
+    """Runtime kinds of other controllers, by ``Kind.group``."""
+    return {
+        f"{kind.kind}.{kind.group}": Resource(kind.group, kind.version, kind.kind, kind.plural, kind.namespaced)
+        for kind in config.snapshots.opaque_runtimes
+    }
 
 
 def _add_leader(
@@ -146,10 +234,7 @@ def _add_train_jobs(
             reader.snapshot,
             lambda snapshot: stores.remember(TRAINING_RUNTIME_SNAPSHOT, snapshot),
             _now,
-            opaque_kinds={
-                f"{kind.kind}.{kind.group}": Resource(kind.group, kind.version, kind.kind, kind.plural, kind.namespaced)
-                for kind in config.snapshots.opaque_runtimes
-            },
+            opaque_kinds=_opaque_kinds(config),
             keep_annotations=config.snapshots.keep_annotations,
         ),
         framework=framework,

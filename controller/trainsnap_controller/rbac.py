@@ -63,8 +63,27 @@ CLUSTER: Final = (
     Right("", ["limitranges"], READ, "paused jobs with a PodGroup are looked at again when one changes"),
     Right("node.k8s.io", ["runtimeclasses"], READ, "paused jobs with a PodGroup are looked at again when one changes"),
     Right("scheduling.k8s.io", ["priorityclasses"], ["get"], "a Volcano runtime may name only one that exists"),
-    Right("", ["secrets", "configmaps"], ["get", "create", "patch"], "a job's side objects, by name only"),
+    Right(
+        "",
+        ["secrets", "configmaps"],
+        ["get", "create", "patch"],
+        "a job's side objects and the webhooks' certificate, by name only",
+    ),
     Right("events.k8s.io", ["events"], ["create", "patch"], "what happened, for people"),
+    Right(
+        "admissionregistration.k8s.io",
+        ["validatingwebhookconfigurations"],
+        [*READ, "patch"],
+        "the authority of the webhooks' certificate is put into it",
+        names=[c.VALIDATING_WEBHOOKS],
+    ),
+    Right(
+        "admissionregistration.k8s.io",
+        ["mutatingwebhookconfigurations"],
+        [*READ, "patch"],
+        "the authority of the webhooks' certificate is put into it",
+        names=[c.MUTATING_WEBHOOKS],
+    ),
 )
 """Rights in every namespace (ClusterRole)."""
 

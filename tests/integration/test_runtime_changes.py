@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.admission import without_webhooks
 from support.cluster import Cluster
 from support.objects import condition, image_of, runtime, runtime_spec, train_job
 from support.operator import Operator
@@ -103,7 +104,8 @@ async def test_a_namespaced_and_a_cluster_runtime_of_one_name(operator: Operator
 
 
 async def test_a_missing_runtime_blocks_the_job_until_it_appears(operator: Operator, cluster: Cluster) -> None:
-    await cluster.create(train_job("job", cluster.namespace))
+    async with without_webhooks(cluster.api, cluster.namespace):
+        await cluster.create(train_job("job", cluster.namespace))
     blocked = await cluster.until(TRAIN_JOB, "job", lambda found: condition(found, "Blocked"))
     found = condition(blocked, "Blocked")
     assert found is not None
@@ -117,7 +119,8 @@ async def test_a_missing_runtime_blocks_the_job_until_it_appears(operator: Opera
 
 
 async def test_an_unsupported_kind_is_said_and_nothing_is_made(operator: Operator, cluster: Cluster) -> None:
-    await cluster.create(train_job("job", cluster.namespace, kind="SlurmRuntime"))
+    async with without_webhooks(cluster.api, cluster.namespace):
+        await cluster.create(train_job("job", cluster.namespace, kind="SlurmRuntime"))
     blocked = await cluster.until(TRAIN_JOB, "job", lambda found: condition(found, "Blocked"))
     found = condition(blocked, "Blocked")
     assert found is not None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.admission import without_webhooks
 from support.cluster import Cluster
 from support.identity import service_account
 from support.objects import condition, image_of, runtime, runtime_spec, train_job
@@ -179,20 +180,21 @@ async def test_a_lost_snapshot_and_a_lost_runtime(operator: Operator, cluster: C
 
 
 async def test_a_jobset_from_before_snapshots_makes_a_legacy_job(operator: Operator, cluster: Cluster) -> None:
-    operator.pause()
-    await cluster.create(runtime("rt", cluster.namespace))
-    job = await cluster.create(train_job("job", cluster.namespace))
-    reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "job",
-                 "uid": job["metadata"]["uid"], "controller": True}  # fmt: skip
-    await cluster.create(
-        {
-            "apiVersion": "jobset.x-k8s.io/v1alpha2",
-            "kind": "JobSet",
-            "metadata": {"name": "job", "namespace": cluster.namespace, "ownerReferences": [reference]},
-            "spec": runtime_spec(image="acme/before:1")["template"]["spec"],
-        }
-    )
-    operator.resume()
+    async with without_webhooks(cluster.api, cluster.namespace):
+        operator.pause()
+        await cluster.create(runtime("rt", cluster.namespace))
+        job = await cluster.create(train_job("job", cluster.namespace))
+        reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "job",
+                     "uid": job["metadata"]["uid"], "controller": True}  # fmt: skip
+        await cluster.create(
+            {
+                "apiVersion": "jobset.x-k8s.io/v1alpha2",
+                "kind": "JobSet",
+                "metadata": {"name": "job", "namespace": cluster.namespace, "ownerReferences": [reference]},
+                "spec": runtime_spec(image="acme/before:1")["template"]["spec"],
+            }
+        )
+        operator.resume()
     taken = await cluster.until(TRAINING_RUNTIME_SNAPSHOT, "job")
     assert taken["source"]["origin"] == "LegacyJob"
     assert image_of(await cluster.get(JOB_SET, "job")) == "acme/before:1"

@@ -8,22 +8,26 @@ has a connection of its own with such a token and no other credentials, so that 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import structlog
 
-from trainsnap_api.transport import Transport
+from trainsnap_api.transport import NotFound, Transport, TransportSettings
+from trainsnap_api.transport.resources import SECRET
 from trainsnap_controller import constants as c
 from trainsnap_controller.cli import manifests
+from trainsnap_controller.cli.admission import LOOPBACK, ByUrl, listen_address, split
 from trainsnap_controller.cli.install import install, remove
-from trainsnap_controller.cli.run import serve, settings
+from trainsnap_controller.cli.run import limited, serve, unlimited
 from trainsnap_controller.cli.tokens import TokenSource
 from trainsnap_controller.config import Configuration
 from trainsnap_controller.config.load import with_gates
 from trainsnap_controller.config.model import ClientConnection, Health
 from trainsnap_controller.config.model import Metrics as MetricsSection
 from trainsnap_controller.observe.metrics import Metrics
-from trainsnap_controller.operator import Servers
+from trainsnap_controller.operator import Admission, Servers
+from trainsnap_controller.webhooks.certs_manager import from_configuration
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -37,27 +41,47 @@ def defaults() -> Configuration:
     )
 
 
-async def dev(config: Configuration | None, gates: str, *, kubeconfig: Path, context: str | None) -> int:
-    """Install and run until a signal. Returns the exit code; raises one-line errors for the command line."""
+async def dev(
+    config: Configuration | None, gates: str, *, kubeconfig: Path, context: str | None, webhook_host: str = LOOPBACK
+) -> int:
+    """Install and run until a signal. Returns the exit code; raises one-line errors for the command line.
+
+    ``webhook_host`` is the name or address under which the API server reaches this machine.
+    """
     configuration = with_gates(config or defaults(), gates)
     metrics = Metrics(process=True)
+    webhooks, objects = split(manifests.base())
     async with await Transport.connect(kubeconfig=kubeconfig, context=context, probe=True) as installer:
-        await install(installer, manifests.base(), pause=asyncio.sleep)
+        await install(installer, objects, pause=asyncio.sleep)
         _log.info("installed", server=installer.server, namespace=c.NAMESPACE)
-        operator = await Transport.connect(
-            kubeconfig=kubeconfig,
-            context=context,
-            token_provider=TokenSource(installer),
-            settings=settings(configuration, metrics),
-        )
-        async with operator as api:
-            return await serve(api, configuration, namespace=c.NAMESPACE, metrics=metrics, on_ready=_announce)
+        tokens = TokenSource(installer)
+
+        async def connect(settings: TransportSettings) -> Transport:
+            return await Transport.connect(
+                kubeconfig=kubeconfig, context=context, token_provider=tokens, settings=settings
+            )
+
+        async with (
+            await connect(limited(configuration, metrics)) as api,
+            await connect(unlimited(metrics)) as reads,
+        ):
+            certificates = from_configuration(
+                api, configuration, namespace=c.NAMESPACE, hosts=(webhook_host,), metrics=metrics.certificates()
+            )
+            registration = ByUrl(installer, webhooks, webhook_host, certificates, answered=metrics.webhooks_reached)
+            port = 0 if config is None else configuration.webhook.port
+            admission = Admission(reads, certificates, listen_address(webhook_host, port), registration)
+            return await serve(
+                api, configuration, namespace=c.NAMESPACE, metrics=metrics, admission=admission, on_ready=_announce
+            )
 
 
 async def clean(kubeconfig: Path, context: str | None) -> int:
     """Remove what ``dev`` installs. CRDs of which objects exist are kept, and named."""
     async with await Transport.connect(kubeconfig=kubeconfig, context=context, probe=True) as installer:
         kept = await remove(installer, manifests.base())
+        with contextlib.suppress(NotFound):
+            await installer.delete(SECRET, Configuration().cert_management.webhook_secret_name, c.NAMESPACE)
     for line in kept:
         print(f"kept {line}")
     print("removed" if not kept else "removed the rest")
@@ -66,7 +90,11 @@ async def clean(kubeconfig: Path, context: str | None) -> int:
 
 def _announce(servers: Servers) -> None:
     """Tell whoever started this process where it listens and that it is ready."""
-    for name, server in (("health", servers.health), ("metrics", servers.metrics)):
+    for name, scheme, server in (
+        ("health", "http", servers.health),
+        ("metrics", "http", servers.metrics),
+        ("webhooks", "https", servers.webhooks),
+    ):
         if server is not None:
-            print(f"{name} http://127.0.0.1:{server.port}")
+            print(f"{name} {scheme}://127.0.0.1:{server.port}")
     print("READY", flush=True)

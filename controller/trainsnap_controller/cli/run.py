@@ -14,8 +14,9 @@ from trainsnap_controller import constants as c
 from trainsnap_controller import operator
 from trainsnap_controller.config import ConfigError, Configuration
 from trainsnap_controller.observe.metrics import Metrics
-from trainsnap_controller.operator import Servers
+from trainsnap_controller.operator import Admission, Servers
 from trainsnap_controller.runtime.registry import standard
+from trainsnap_controller.webhooks.certs_manager import from_configuration
 
 
 async def run(config: Configuration, *, kubeconfig: Path | None, context: str | None) -> int:
@@ -24,19 +25,34 @@ async def run(config: Configuration, *, kubeconfig: Path | None, context: str | 
     if in_cluster and "KUBERNETES_SERVICE_HOST" not in os.environ:
         raise ConfigError("--kubeconfig FILE is needed outside a cluster")
     metrics = Metrics(process=True)
-    transport = await Transport.connect(
-        kubeconfig=kubeconfig, context=context, in_cluster=in_cluster, settings=settings(config, metrics), probe=True
-    )
-    async with transport as api:
-        return await serve(api, config, namespace=api.namespace if in_cluster else c.NAMESPACE, metrics=metrics)
+
+    async def connect(settings: TransportSettings) -> Transport:
+        return await Transport.connect(
+            kubeconfig=kubeconfig, context=context, in_cluster=in_cluster, settings=settings, probe=True
+        )
+
+    async with (
+        await connect(limited(config, metrics)) as api,
+        await connect(unlimited(metrics)) as reads,
+    ):
+        namespace = api.namespace if in_cluster else c.NAMESPACE
+        address = f"{config.webhook.host}:{config.webhook.port}"
+        certificates = from_configuration(api, config, namespace=namespace, metrics=metrics.certificates())
+        admission = Admission(reads, certificates, address)
+        return await serve(api, config, namespace=namespace, metrics=metrics, admission=admission)
 
 
-def settings(config: Configuration, metrics: Metrics) -> TransportSettings:
+def limited(config: Configuration, metrics: Metrics) -> TransportSettings:
     """The transport's settings by the configuration. A rate of 0 is no limit, as in the reference's file."""
     connection = config.client_connection
     return TransportSettings(
         qps=connection.qps or None, burst=connection.burst or None, on_request=metrics.rest_client("kubernetes")
     )
+
+
+def unlimited(metrics: Metrics) -> TransportSettings:
+    """The settings of the connection that the webhooks read through: the API server's own requests are the limit."""
+    return TransportSettings(on_request=metrics.rest_client("kubernetes"))
 
 
 async def serve(
@@ -45,6 +61,7 @@ async def serve(
     *,
     namespace: str,
     metrics: Metrics,
+    admission: Admission | None = None,
     on_ready: Callable[[Servers], None] = lambda servers: None,
 ) -> int:
     """Run the operator over a connection until a signal. Returns the exit code."""
@@ -60,6 +77,7 @@ async def serve(
         metrics=metrics,
         framework=framework,
         installed={resource for resource in optional if await api.served(resource)},
+        admission=admission,
         on_ready=lambda: on_ready(found[0]),
     )
     found.append(servers)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import prometheus_client as prometheus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from trainsnap_api.transport.resources import Resource
 
@@ -38,6 +38,7 @@ _RECONCILE_BUCKETS = (
     *(40.0, 50.0, 60.0),
 )
 _QUEUE_BUCKETS = tuple(10.0**exponent for exponent in range(-8, 4))
+_WEBHOOK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _QUEUE: Final = ("name", "controller")
 
 RECONCILE_TOTAL: Final = "controller_runtime_reconcile_total"
@@ -62,6 +63,12 @@ CACHE_LISTS: Final = "trainsnap_cache_lists_total"
 CACHE_WATCHES: Final = "trainsnap_cache_watches_ended_total"
 CACHE_EVENTS: Final = "trainsnap_cache_events_total"
 EVENTS: Final = "trainsnap_events_total"
+CERTIFICATE_READS: Final = "certwatcher_read_certificate_total"
+CERTIFICATE_ERRORS: Final = "certwatcher_read_certificate_errors_total"
+CERTIFICATE_EXPIRY: Final = "trainsnap_certificate_expiration_timestamp_seconds"
+WEBHOOK_REQUESTS: Final = "controller_runtime_webhook_requests_total"
+WEBHOOK_LATENCY: Final = "controller_runtime_webhook_latency_seconds"
+WEBHOOK_IN_FLIGHT: Final = "controller_runtime_webhook_requests_in_flight"
 
 METRICS: Final = (
     MetricSpec(
@@ -123,6 +130,30 @@ METRICS: Final = (
         "Events recorded, by what became of them.",
         ("created", "counted", "dropped_queue_full", "dropped_rate_limited", "dropped_refused"),
     ),
+    MetricSpec(CERTIFICATE_READS, "counter", (), "Times that the webhook certificate was read from where it is kept."),
+    MetricSpec(CERTIFICATE_ERRORS, "counter", (), "Times that it could not be read, renewed or used."),
+    MetricSpec(
+        CERTIFICATE_EXPIRY,
+        "gauge",
+        ("certificate",),
+        "When the certificate that is served, and the newest authority, end, in seconds since the epoch; 0: unknown.",
+        ("serving", "authority"),
+    ),
+    MetricSpec(
+        WEBHOOK_REQUESTS,
+        "counter",
+        ("webhook", "code"),
+        "Admission requests by path and HTTP status; a refused object is a 200.",
+        ("200", "400", "408", "413", "500"),
+    ),
+    MetricSpec(
+        WEBHOOK_LATENCY,
+        "histogram",
+        ("webhook",),
+        "Seconds that an admission request took.",
+        buckets=_WEBHOOK_BUCKETS,
+    ),
+    MetricSpec(WEBHOOK_IN_FLIGHT, "gauge", ("webhook",), "Admission requests that are being answered."),
 )
 """The table, from which the documentation is generated."""
 
@@ -155,7 +186,8 @@ class Metrics:
             KeyError: not in the table.
             ValueError: not as many values as labels.
         """
-        return self._metrics[name].labels(*labels)
+        metric = self._metrics[name]
+        return metric.labels(*labels) if labels else metric
 
     def children(self, name: str, *labels: str) -> dict[str, Any]:
         """The children for all known values of the last label."""
@@ -181,6 +213,19 @@ class Metrics:
         """What an `events.EventRecorder` counts with: called with the outcome of each event."""
         children = self.children(EVENTS)
         return lambda outcome: children[outcome].inc()
+
+    def webhooks(self, names: Iterable[str]) -> _WebhookMetrics:
+        """What the webhook server counts with, for the paths that it has."""
+        return _WebhookMetrics(self, names)
+
+    def webhooks_reached(self) -> list[str]:
+        """The paths of the webhook server that have answered at least once."""
+        samples = [sample for family in self._metrics[WEBHOOK_REQUESTS].collect() for sample in family.samples]
+        return [s.labels["webhook"] for s in samples if s.labels["code"] == "200" and s.value]
+
+    def certificates(self) -> _CertificateMetrics:
+        """What a `webhooks.certs_manager.CertManager` counts with."""
+        return _CertificateMetrics(self)
 
     def rest_client(self, host: str) -> Callable[[str, str, int, float], None]:
         """The hook of the transport: called with method, path, HTTP status (0 without an answer) and seconds."""
@@ -271,12 +316,36 @@ class _CacheMetrics:
         self._events[resource.name][type].inc()
 
 
+class _WebhookMetrics:
+    def __init__(self, metrics: Metrics, names: Iterable[str]) -> None:
+        self._requests = {name: metrics.children(WEBHOOK_REQUESTS, name) for name in names}
+        self._latency = {name: metrics.child(WEBHOOK_LATENCY, name) for name in self._requests}
+        self._in_flight = {name: metrics.child(WEBHOOK_IN_FLIGHT, name) for name in self._requests}
+
+    def busy(self, name: str, change: int) -> None:
+        self._in_flight[name].inc(change)
+
+    def answered(self, name: str, code: int, seconds: float) -> None:
+        self._requests[name][str(code)].inc()
+        self._latency[name].observe(seconds)
+
+
 class _LeaderMetrics:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def leading(self, name: str, leads: bool) -> None:
         self._metrics.child(LEADER_STATUS, name).set(1 if leads else 0)
+
+
+class _CertificateMetrics:
+    def __init__(self, metrics: Metrics) -> None:
+        self.read = metrics.child(CERTIFICATE_READS).inc
+        self.failed = metrics.child(CERTIFICATE_ERRORS).inc
+        self._expires = metrics.children(CERTIFICATE_EXPIRY)
+
+    def expires(self, certificate: str, seconds: float) -> None:
+        self._expires[certificate].set(seconds)
 
 
 def _make(spec: MetricSpec, registry: prometheus.CollectorRegistry) -> Any:

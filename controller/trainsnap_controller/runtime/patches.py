@@ -66,7 +66,7 @@ def differ(old: Job, new: Job) -> bool:
 
 def same_but_time(old: JSON, new: JSON) -> bool:
     """Whether two entries ask for the same, whenever they were written."""
-    return _meaning({**old, "time": None}) == _meaning({**new, "time": None})
+    return bool(_meaning({**old, "time": None}) == _meaning({**new, "time": None}))
 
 
 def patched_containers(entry: JSON) -> Iterator[tuple[str, str, JSON]]:

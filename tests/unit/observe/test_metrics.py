@@ -34,11 +34,13 @@ def test_every_known_combination_is_there_with_zero() -> None:
     metrics.leader().leading("lease", False)
     metrics.cache().attached(JOB_SET, lambda: 7)
     metrics.recorder()
+    metrics.certificates()
+    metrics.webhooks(["/path"])
     shown = text(metrics)
     for spec in METRICS:
         if spec.name == "rest_client_requests_total":
             continue
-        series = [line for line in shown.splitlines() if re.match(rf"{spec.name}(_count|_bucket)?{{", line)]
+        series = [line for line in shown.splitlines() if re.match(rf"{spec.name}(_count|_bucket)?[{{ ]", line)]
         assert series, spec.name
         for value in spec.values:
             assert any(f'="{value}"' in line for line in series), (spec.name, value)
