@@ -38,40 +38,65 @@ FEATURE_GATES = {"TrainJobStatus": False}
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", strict=True, frozen=True)
+    """Attribute docstrings become the descriptions in the reference documentation."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
 
 
 class Webhook(_Section):
     port: Port = 9443
+    """Port of the admission webhooks."""
     host: str = ""
+    """Address that the webhooks listen on; all of them by default."""
 
 
 class MetricsAuth(_Section):
     enabled: bool = False
+    """Whether scrapers must be authorized by the API server. Accepted; no effect yet."""
 
 
 class Metrics(_Section):
     bind_address: str = ":8443"
+    """HOST:PORT or :PORT of /metrics; ``0`` switches it off."""
     secure_serving: bool = True
+    """HTTPS instead of HTTP. Accepted; no effect yet."""
     auth: MetricsAuth = MetricsAuth()
+    """Who may read the metrics."""
 
 
 class Health(_Section):
     health_probe_bind_address: str = ":8081"
+    """HOST:PORT or :PORT of the health endpoints; ``0`` switches them off."""
     readiness_endpoint_name: str = "readyz"
+    """Path of the readiness probe. Accepted; no effect yet."""
     liveness_endpoint_name: str = "healthz"
+    """Path of the liveness probe. Accepted; no effect yet."""
 
 
 class LeaderElection(_Section):
     """Off when the section is absent. Durations default to those that the reference ships."""
 
     leader_elect: bool = False
+    """Whether only the holder of the Lease works."""
     lease_duration: Seconds = 15.0
+    """Time after which others may take over from a holder that is not heard of."""
     renew_deadline: Seconds = 10.0
+    """Time after which a holder that cannot renew stops working."""
     retry_period: Seconds = 2.0
+    """Pause between two tries to get or renew the Lease."""
     resource_lock: Literal["leases"] = "leases"
+    """What is locked; only Leases are."""
     resource_name: str = c.LEASE_NAME
+    """Name of the Lease: the reference's, so that the two never work at once."""
     resource_namespace: str = ""
+    """Namespace of the Lease; the operator's own by default."""
 
     @model_validator(mode="after")
     def _ordered(self) -> LeaderElection:
@@ -82,6 +107,7 @@ class LeaderElection(_Section):
 
 class Controller(_Section):
     group_kind_concurrency: Mapping[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    """Reconciles at once by ``Kind.group``; 5 for TrainJobs and 1 for each kind of runtime by default."""
 
 
 class CertManagement(_Section):
@@ -91,9 +117,13 @@ class CertManagement(_Section):
     """
 
     enable: bool = True
+    """Whether trainsnap makes and renews the webhooks' certificate."""
     webhook_service_name: str = "kubeflow-trainer-controller-manager"
+    """Service whose name the certificate is made for."""
     webhook_secret_name: str = "kubeflow-trainer-webhook-cert"
+    """Secret that the certificate is kept in."""
     provider: Literal["", "trainsnap", "cert-manager", "files"] = ""
+    """Who makes the certificate; by default as ``enable`` says: trainsnap, or files."""
     cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"
     """Folder with ``tls.crt`` and ``tls.key``, used by the provider ``files``."""
 
@@ -111,35 +141,49 @@ class CertManagement(_Section):
 
 class ClientConnection(_Section):
     qps: Annotated[float, Field(ge=0, strict=False)] = 50.0
+    """Requests a second to the API server in the long run; 0 for no limit."""
     burst: Annotated[int, Field(ge=0)] = 100
+    """Requests to the API server that may be sent at once."""
 
 
 class StatusServer(_Section):
     port: Port = 10443
+    """Port of the server that training code reports its progress to. Accepted; no effect yet."""
     qps: Annotated[float, Field(ge=0, strict=False)] = 5.0
+    """Requests a second that it takes. Accepted; no effect yet."""
     burst: Annotated[int, Field(ge=0)] = 10
+    """Requests that it takes at once. Accepted; no effect yet."""
 
 
 class Tls(_Section):
     min_version: str = ""
+    """Lowest TLS version of our servers."""
     cipher_suites: tuple[str, ...] = Field(default=(), strict=False)
+    """Ciphers of our servers for TLS 1.2."""
     next_protos: tuple[str, ...] = Field(default=("http/1.1",), strict=False)
+    """Protocols that our servers offer by ALPN."""
 
 
 class OpaqueRuntime(_Section):
     """A runtime kind that trainsnap does not know, whose snapshots it takes for another controller."""
 
     group: str
+    """API group, as in ``spec.runtimeRef.apiGroup``."""
     version: str
+    """Version of the group to read it in."""
     kind: str
+    """Kind, as in ``spec.runtimeRef.kind``."""
     plural: str
+    """Name in URLs."""
     namespaced: bool = True
+    """Whether it lives in namespaces."""
 
 
 class Snapshots(_Section):
     """trainsnap's own settings."""
 
     opaque_runtimes: tuple[OpaqueRuntime, ...] = Field(default=(), strict=False)
+    """Kinds of runtimes that other controllers build jobs from; trainsnap takes their snapshots."""
     keep_annotations: tuple[str, ...] = Field(default=(), strict=False)
     """Annotations of a runtime that are copied into ``source.annotations``; none by default, they may hold secrets."""
 
@@ -148,18 +192,31 @@ class Configuration(_Section):
     """The whole file. Every section may be left out."""
 
     api_version: Literal["config.trainer.kubeflow.org/v1alpha1"] = API_VERSION
+    """Must be given."""
     kind: Literal["Configuration"] = "Configuration"
+    """Must be given."""
     webhook: Webhook = Webhook()
+    """Where the admission webhooks listen."""
     metrics: Metrics = Metrics()
+    """The metrics endpoint."""
     health: Health = Health()
+    """The health endpoints."""
     leader_election: LeaderElection | None = None
+    """Only one of several processes works; off without this section."""
     controller: Controller = Controller()
+    """How much is done at once."""
     cert_management: CertManagement = CertManagement()
+    """The webhooks' certificate."""
     client_connection: ClientConnection = ClientConnection()
+    """Limits towards the API server."""
     status_server: StatusServer = StatusServer()
+    """The server for the progress of training code."""
     feature_gates: Mapping[str, bool] = Field(default_factory=dict)
+    """Features by name, true or false."""
     tls: Tls = Tls()
+    """TLS of our servers."""
     snapshots: Snapshots = Snapshots()
+    """trainsnap's own settings."""
 
     def workers(self, kind_group: str, default: int) -> int:
         """How many reconciles of a ``Kind.group`` may run at once."""
