@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pausing and resuming on real pods, with the JobSet controller's own admission, whatever the runtime does meanwhile."""
+"""Pausing and resuming on real pods, with JobSet's own admission, whatever happens to the runtime meanwhile."""
 
 from __future__ import annotations
 
