@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from trainsnap_codegen.crd import crd_files
+from trainsnap_codegen.docs import docs_files
 from trainsnap_codegen.gomodules import GoUnavailableError
 from trainsnap_codegen.layout import Layout, SchemaError
 from trainsnap_codegen.mergekeys import merge_key_files
@@ -34,6 +35,7 @@ def generate(layout: Layout) -> dict[Path, str]:
         **model_files(layout, sources),
         **merge_key_files(layout, sources),
         **rbac_files(layout),
+        **docs_files(layout),
     }
 
 
@@ -43,6 +45,7 @@ def folders(layout: Layout) -> list[Path]:
         layout.root / "crds",
         layout.root / "api" / "trainsnap_api" / "_generated",
         layout.root / "controller" / "trainsnap_controller" / "runtime" / "_generated",
+        layout.root / "docs" / "reference",
     ]
 
 
