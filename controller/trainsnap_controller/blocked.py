@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from trainsnap_api.transport import ApiError
+
 CONDITION: Final = "Blocked"
 
 
@@ -72,6 +74,11 @@ class Blocked(Exception):
         super().__init__(message)
         self.reason = reason
         self.message = message
+
+
+def namespace_ends(error: ApiError) -> bool:
+    """Whether a write was refused because its namespace is being deleted: the job goes with it, nothing is wrong."""
+    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
 
 
 class CacheBehind(Exception):

@@ -20,6 +20,7 @@ from trainsnap_controller.runtime.component import Component, Plan, Write
 from trainsnap_controller.runtime.frozen import keep_frozen
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Observed
+from trainsnap_controller.snapshot.capture import namespace_ends
 
 JSON = dict[str, Any]
 
@@ -145,6 +146,6 @@ class Writer:
 
 def refusal(resource: Resource, name: str, error: ApiError) -> Exception:
     """What a refused write means for the job: the API server's words, or nothing while the namespace goes away."""
-    if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
+    if namespace_ends(error):
         return CacheBehind(f"the namespace of {resource.kind} {name} is being deleted")
     return Blocked(reasons.APPLY_FAILED, f"the API server refused {resource.kind} {name}: {error.message}")

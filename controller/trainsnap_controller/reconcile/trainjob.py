@@ -91,6 +91,9 @@ class TrainJobReconciler:
         if workload.problem is not None:
             raise workload.problem
         known = self.reader.snapshot(job.namespace, job.name) is not None
+        if workload.own is None and (known or job.status):
+            # Children that were there and are gone: perhaps because the job is too, and its watch is a moment behind.
+            await self.snapshots.require_live(job)
 
         async def check(runtime: JSON) -> None:
             await self._check(job, workload, runtime)

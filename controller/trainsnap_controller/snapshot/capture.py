@@ -118,6 +118,8 @@ class Snapshots:
         except AlreadyExists:
             return await self._settle(owner, ref, jobset, check)
         except (BadRequest, Forbidden, Invalid, TooLarge) as error:
+            if namespace_ends(error):
+                raise CacheBehind(f"namespace {owner.namespace} is being deleted") from error
             raise Blocked(
                 reasons.SNAPSHOT_REJECTED,
                 f"the API server refused the snapshot of {ref.kind} {ref.name}: {error.message}",
@@ -165,7 +167,7 @@ class Snapshots:
             raise CacheBehind(f"snapshot {owner.namespace}/{owner.name} was removed just now") from None
         verdict = whose(live, owner)
         if verdict is not Whose.OURS:
-            await self._require_live(owner)
+            await self.require_live(owner)
         match verdict:
             case Whose.OURS:
                 self.remember(live)
@@ -184,7 +186,8 @@ class Snapshots:
                     f"(metadata.uid {owner.uid}); it is neither used nor overwritten",
                 )
 
-    async def _require_live(self, owner: Owner) -> None:
+    async def require_live(self, owner: Owner) -> None:
+        """Raise ``CacheBehind`` unless the API server itself has this very job, and it is not being deleted."""
         try:
             job = await self.api.get(TRAIN_JOB, owner.name, owner.namespace)
         except NotFound:
@@ -217,6 +220,11 @@ class Snapshots:
             raise
 
 
+def namespace_ends(error: ApiError) -> bool:
+    """Whether a write was refused because the namespace is being deleted: nothing is wrong with the job then."""
+    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+
+
 def _origin(jobset: JSON | None, runtime: JSON, ref: RuntimeRef) -> Origin:
     """Where the content comes from, given the JobSet that exists already. Raises when it would be another blueprint."""
     if jobset is None:
@@ -234,4 +242,4 @@ def _origin(jobset: JSON | None, runtime: JSON, ref: RuntimeRef) -> Origin:
     )
 
 
-__all__ = ["BUILT_IN_KINDS", "Api", "RuntimeRef", "Snapshots"]
+__all__ = ["BUILT_IN_KINDS", "Api", "RuntimeRef", "Snapshots", "namespace_ends"]
