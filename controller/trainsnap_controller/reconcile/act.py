@@ -14,13 +14,12 @@ from trainsnap_api.transport import ApiError, KindNotServed, NotFound, Resource
 from trainsnap_api.transport.resources import JOB_SET, TRAIN_JOB
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
-from trainsnap_controller.blocked import Blocked, CacheBehind
+from trainsnap_controller.blocked import Blocked, CacheBehind, namespace_ends
 from trainsnap_controller.reconcile.compare import FROZEN, stamped, up_to_date
 from trainsnap_controller.runtime.component import Component, Plan, Write
 from trainsnap_controller.runtime.frozen import keep_frozen
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Observed
-from trainsnap_controller.snapshot.capture import namespace_ends
 
 JSON = dict[str, Any]
 

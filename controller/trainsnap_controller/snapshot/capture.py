@@ -30,7 +30,7 @@ from trainsnap_api.transport.resources import (
 )
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
-from trainsnap_controller.blocked import Blocked, CacheBehind
+from trainsnap_controller.blocked import Blocked, CacheBehind, namespace_ends
 from trainsnap_controller.snapshot.digest import beyond_defaults
 from trainsnap_controller.snapshot.document import (
     JSON,
@@ -218,11 +218,6 @@ class Snapshots:
             if error.status == 409:  # the UID precondition failed: another one is there by now
                 raise CacheBehind(f"snapshot {owner.namespace}/{owner.name} was replaced meanwhile") from error
             raise
-
-
-def namespace_ends(error: ApiError) -> bool:
-    """Whether a write was refused because the namespace is being deleted: nothing is wrong with the job then."""
-    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
 
 
 def _origin(jobset: JSON | None, runtime: JSON, ref: RuntimeRef) -> Origin:
