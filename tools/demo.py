@@ -109,8 +109,10 @@ def _plane(folder: Path, *, keep: bool) -> Iterator[Plane]:
 
 
 def _tell(plane: Plane, folder: Path) -> None:
+    own = folder / "kubeconfig"  # It knows the demo's namespace; made only when the operator was ready.
     print("\nThe plane is left running; the operator has ended.")
-    print(f"  use it     export KUBECONFIG={folder / 'kubeconfig'}   # kubectl: {plane.kubectl}")
+    print(f"  use it     export KUBECONFIG={own if own.exists() else plane.kubeconfig}")
+    print(f"             alias kubectl={plane.kubectl}")
     print(f"  operator   .venv/bin/trainsnap dev --kubeconfig {plane.kubeconfig}")
     print(f"  stop it    tools/plane down --dir {plane.directory} && rm -r {folder}", flush=True)
 

@@ -17,8 +17,15 @@ START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 
 
+LOG_LINES: Final = 12
+
+
 class OperatorFailed(Exception):
-    """The operator did not become ready; one line, with the end of its log."""
+    """The operator did not become ready. One line; ``detail`` is the end of its log."""
+
+    def __init__(self, message: str, detail: str) -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 @contextlib.contextmanager
@@ -36,7 +43,8 @@ def operator(kubeconfig: Path, log: Path, say: Callable[[str], None]) -> Iterato
                 if line == "READY":
                     break
             else:
-                raise OperatorFailed(f"the operator did not become ready: {_last_line(log)}")
+                tail = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+                raise OperatorFailed("the operator did not become ready", "\n".join(tail))
             yield process
         finally:
             _stop(process)
@@ -64,8 +72,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").split("\n")
-    return next((line for line in reversed(lines) if line.strip()), "it said nothing")
