@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of runtimes: one set for both kinds, on creation and on update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.building import box, rjob, runtime
+from trainsnap_controller.webhooks import runtimes
+from trainsnap_controller.webhooks.review import Answer, Review
+
+pytestmark = pytest.mark.anyio
+
+JSON = dict[str, Any]
+REPLICAS = "spec.template.spec.replicatedJobs[{}].replicas"
+CONTAINERS = "spec.template.spec.replicatedJobs[{}].template.spec.template.spec.containers"
+
+
+def copies(count: int, **options: Any) -> JSON:
+    return {**rjob(**options), "replicas": count}
+
+
+RULES = [
+    pytest.param(runtime(), [], id="as it should be"),
+    pytest.param(runtime(copies(2)), [REPLICAS.format(0)], id="two copies of the trainer"),
+    pytest.param(runtime(copies(0)), [REPLICAS.format(0)], id="no copy of the trainer"),
+    pytest.param(runtime(copies(3, ancestor=None)), [], id="copies of a helper"),
+    pytest.param(runtime(copies(3, ancestor="whatever")), [], id="copies of a step that means nothing"),
+    pytest.param(runtime(rjob("node", box("main"))), [CONTAINERS.format(0)], id="no container called node"),
+    pytest.param(
+        runtime(rjob("node", box("side"), initContainers=[box("node")])), [CONTAINERS.format(0)], id="an init container"
+    ),
+    pytest.param(runtime(rjob("node", box("side"), box("node"))), [], id="the second container"),
+    pytest.param(
+        runtime(rjob("d", box("node"), ancestor="dataset-initializer"), rjob()), [CONTAINERS.format(0)], id="dataset"
+    ),
+    pytest.param(
+        runtime(rjob(), rjob("m", box("dataset-initializer"), ancestor="model-initializer")),
+        [CONTAINERS.format(1)],
+        id="model",
+    ),
+    pytest.param(
+        runtime(rjob("m", box("model-initializer"), ancestor="model-initializer")), [], id="model as it should"
+    ),
+    pytest.param(
+        runtime(copies(2), rjob("b", box("x"))), [REPLICAS.format(0), CONTAINERS.format(1)], id="two jobs, two rules"
+    ),
+    pytest.param({}, [], id="nothing"),
+    pytest.param({"template": {}}, [], id="no spec"),
+    pytest.param({"template": {"spec": {"replicatedJobs": []}}}, [], id="no jobs"),
+    pytest.param({"template": {"spec": {"replicatedJobs": [{"name": "a"}]}}}, [], id="a job without a template"),
+]
+
+
+async def review(spec: JSON, operation: str = "CREATE", kind: str = "TrainingRuntime", **labels: str) -> Answer:
+    obj = {"metadata": {"name": "rt", "labels": labels}, "spec": spec}
+    return await runtimes.review(Review("u", kind, operation, obj, {} if operation == "UPDATE" else None))
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+@pytest.mark.parametrize(("spec", "want"), RULES)
+async def test_rules(spec: JSON, want: list[str], operation: str, kind: str) -> None:
+    answer = await review(spec, operation, kind)
+    assert [error.path for error in runtimes.broken_rules(spec)] == want
+    assert answer.allowed is (not want)
+    assert all(path in answer.message for path in want)
+
+
+async def test_messages_name_the_value_and_what_would_be_accepted() -> None:
+    assert (await review(runtime(copies(2)))).message == (
+        "spec.template.spec.replicatedJobs[0].replicas: Invalid value: 2: must be 1, since the label "
+        "trainer.kubeflow.org/trainjob-ancestor-step says 'trainer'; spec.mlPolicy.numNodes makes it more nodes"
+    )
+    assert (await review(runtime(rjob("node", box("main"), box("log"))))).message == (
+        "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers: Invalid value: "
+        '["main", "log"]: must contain a container named \'node\', since the label '
+        "trainer.kubeflow.org/trainjob-ancestor-step says 'trainer'"
+    )
+
+
+SUPPORT = "trainer.kubeflow.org/support"
+WARNED = [
+    ("ClusterTrainingRuntime", "CREATE", "deprecated", True),
+    ("ClusterTrainingRuntime", "UPDATE", "deprecated", False),
+    ("ClusterTrainingRuntime", "CREATE", "phasing-out", False),
+    ("TrainingRuntime", "CREATE", "deprecated", False),
+]
+
+
+@pytest.mark.parametrize(("kind", "operation", "support", "want"), WARNED)
+async def test_a_deprecated_runtime_is_warned_of_when_it_is_created(
+    kind: str, operation: str, support: str, want: bool
+) -> None:
+    answer = await review(runtime(), operation, kind, **{SUPPORT: support})
+    assert answer.allowed and bool(answer.warnings) is want
+    assert not want or (
+        "'rt' is labelled as deprecated" in answer.warnings[0] and runtimes.POLICY_URL in answer.warnings[0]
+    )
