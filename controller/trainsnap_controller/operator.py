@@ -7,6 +7,7 @@ Called by the command line with a connected transport; everything that varies co
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ from trainsnap_controller.manager import (
     Manager,
     metrics_app,
 )
+from trainsnap_controller.manager.guarded import Guarded
 from trainsnap_controller.manager.manager import Group, Part
 from trainsnap_controller.observe.events import EventRecorder
 from trainsnap_controller.observe.metrics import Metrics
@@ -110,7 +112,7 @@ def build(
     Raises ``ListenError`` when a port cannot be had.
     """
     manager = Manager(on_ready=on_ready)
-    servers = _add_servers(manager, config, metrics)
+    servers = _add_servers(manager, api, config, metrics, admission)
     if admission is not None:
         servers = replace(servers, webhooks=_add_webhooks(manager, admission, config, metrics, framework))
     cache = Cache(api, metrics=metrics.cache())
@@ -125,17 +127,27 @@ def build(
     return manager, servers
 
 
-def _add_servers(manager: Manager, config: Configuration, metrics: Metrics) -> Servers:
-    def server(name: str, app: Any, address: str) -> HttpServer | None:
+def _add_servers(
+    manager: Manager, api: Transport, config: Configuration, metrics: Metrics, admission: Admission | None
+) -> Servers:
+    def server(name: str, app: Any, address: str, tls: ssl.SSLContext | None = None) -> HttpServer | None:
         if address == OFF:
             return None
-        added = HttpServer(name, app, address)
+        added = HttpServer(name, app, address, tls=tls)
         manager.add_server(added)
         return added
 
+    tls = None
+    if config.metrics.secure_serving and config.metrics.bind_address != OFF:
+        if admission is None:
+            raise ValueError("metrics.secureServing needs the certificates that come with the webhooks")
+        tls = admission.certificates.ssl_context
+    shown: Any = metrics_app(metrics.registry)
+    if config.metrics.auth.enabled:
+        shown = Guarded(shown, api)
     return Servers(
         health=server("health", manager.health.app(), config.health.health_probe_bind_address),
-        metrics=server("metrics", metrics_app(metrics.registry), config.metrics.bind_address),
+        metrics=server("metrics", shown, config.metrics.bind_address, tls),
     )
 
 

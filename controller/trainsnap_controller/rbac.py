@@ -84,6 +84,13 @@ CLUSTER: Final = (
         "the authority of the webhooks' certificate is put into it",
         names=[c.MUTATING_WEBHOOKS],
     ),
+    Right("authentication.k8s.io", ["tokenreviews"], ["create"], "who asks for metrics, if metrics.auth is enabled"),
+    Right(
+        "authorization.k8s.io",
+        ["subjectaccessreviews"],
+        ["create"],
+        "whether they may see them, if metrics.auth is enabled",
+    ),
 )
 """Rights in every namespace (ClusterRole)."""
 

@@ -90,11 +90,7 @@ async def clean(kubeconfig: Path, context: str | None) -> int:
 
 def _announce(servers: Servers) -> None:
     """Tell whoever started this process where it listens and that it is ready."""
-    for name, scheme, server in (
-        ("health", "http", servers.health),
-        ("metrics", "http", servers.metrics),
-        ("webhooks", "https", servers.webhooks),
-    ):
+    for server in (servers.health, servers.metrics, servers.webhooks):
         if server is not None:
-            print(f"{name} {scheme}://127.0.0.1:{server.port}")
+            print(f"{server.name} {server.scheme}://127.0.0.1:{server.port}")
     print("READY", flush=True)

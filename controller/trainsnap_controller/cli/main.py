@@ -20,6 +20,7 @@ from trainsnap_api.transport import ApiError, TransportError
 from trainsnap_controller.cli import dev as dev_command
 from trainsnap_controller.cli import run as run_command
 from trainsnap_controller.cli.admission import LOOPBACK
+from trainsnap_controller.cli.certs import certs
 from trainsnap_controller.cli.install import InstallError
 from trainsnap_controller.config import ConfigError, load
 from trainsnap_controller.config.load import with_gates
@@ -98,6 +99,9 @@ def dev(
     return asyncio.run(
         dev_command.dev(configuration, feature_gates, kubeconfig=kubeconfig, context=context, webhook_host=webhook_host)
     )
+
+
+app.command()(certs)
 
 
 @app.command()

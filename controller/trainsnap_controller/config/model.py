@@ -59,14 +59,14 @@ class Webhook(_Section):
 
 class MetricsAuth(_Section):
     enabled: bool = False
-    """Whether scrapers must be authorized by the API server. Accepted; no effect yet."""
+    """Whether a scraper needs a token whose user may ``get`` the non-resource URL ``/metrics``."""
 
 
 class Metrics(_Section):
     bind_address: str = ":8443"
     """HOST:PORT or :PORT of /metrics; ``0`` switches it off."""
     secure_serving: bool = True
-    """HTTPS instead of HTTP. Accepted; no effect yet."""
+    """HTTPS, with the webhooks' certificate, instead of HTTP."""
     auth: MetricsAuth = MetricsAuth()
     """Who may read the metrics."""
 
@@ -121,7 +121,7 @@ class CertManagement(_Section):
     webhook_service_name: str = "kubeflow-trainer-controller-manager"
     """Service whose name the certificate is made for."""
     webhook_secret_name: str = "kubeflow-trainer-webhook-cert"
-    """Secret that the certificate is kept in."""
+    """Secret that the certificate is kept in, in the operator's namespace."""
     provider: Literal["", "trainsnap", "cert-manager", "files"] = ""
     """Who makes the certificate; by default as ``enable`` says: trainsnap, or files."""
     cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"
@@ -157,11 +157,11 @@ class StatusServer(_Section):
 
 class Tls(_Section):
     min_version: str = ""
-    """Lowest TLS version of our servers."""
+    """Lowest TLS version of our servers: 1.2, also when it says 1.0 or 1.1, or 1.3."""
     cipher_suites: tuple[str, ...] = Field(default=(), strict=False)
-    """Ciphers of our servers for TLS 1.2."""
+    """Ciphers of our servers for TLS 1.2, by their names in Go. What is not known is ignored with a warning."""
     next_protos: tuple[str, ...] = Field(default=("http/1.1",), strict=False)
-    """Protocols that our servers offer by ALPN."""
+    """Protocols that our servers offer by ALPN; they speak ``http/1.1`` only."""
 
 
 class OpaqueRuntime(_Section):

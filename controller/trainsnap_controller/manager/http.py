@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP servers inside the operator process: health, metrics, and later webhooks.
+"""HTTP servers inside the operator process: health, metrics and webhooks.
 
 Started first and stopped last by the manager, so that health can be asked for as long as the process lives. uvicorn
 would take over the signals of the process; here it does not. The port is bound when the server is made, so a port that
@@ -61,6 +61,7 @@ class HttpServer:
 
     def __init__(self, name: str, app: Any, address: str, *, tls: ssl.SSLContext | None = None) -> None:
         self.name = name
+        self.scheme = "http" if tls is None else "https"
         self._socket = _listen(name, address)
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
