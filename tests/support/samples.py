@@ -20,7 +20,7 @@ def samples() -> dict[str, JSON]:
 
 def kustomized(folder: Path = FOLDER) -> set[str]:
     """The names of the samples that ``kubectl apply -k`` would apply."""
-    names = set()
+    names: set[str] = set()
     for entry in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
         path = folder / entry
         names |= kustomized(path) if path.is_dir() else {yaml.safe_load(path.read_text())["metadata"]["name"]}
