@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import uuid
 from typing import Any
 
 import pytest
@@ -65,7 +66,7 @@ class Server:
             "name": "certs",
             "namespace": "ns",
             **obj.get("metadata", {}),
-            "resourceVersion": f"{id(self)}-{self.writes}",
+            "resourceVersion": uuid.uuid4().hex,
         }
         self.secret = {**obj, "metadata": metadata}
         return self.secret
