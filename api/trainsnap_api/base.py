@@ -8,10 +8,14 @@ what was read is what is written. Unknown fields stay, nothing is defaulted, con
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self, TypeAlias
+import importlib
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, GetPydanticSchema
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetPydanticSchema
 from pydantic_core import core_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 JSON: TypeAlias = dict[str, Any]
 
@@ -44,6 +48,19 @@ QuantityMap: TypeAlias = Annotated[
     ),
 ]
 """Amounts by resource name."""
+
+
+class Lazy:
+    """Annotation of a field whose class is imported when the first object is read or built, not before."""
+
+    __slots__ = ("_module", "_name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """The schema of the class itself: nothing but the moment of the import differs."""
+        return handler.generate_schema(getattr(importlib.import_module(self._module), self._name))
 
 
 class Model(BaseModel):
@@ -83,6 +100,30 @@ class Model(BaseModel):
         """The model of JSON text. Raises as ``model_validate`` does, also for text that is not JSON."""
         return super().model_validate_json(json_data, by_alias=by_alias, by_name=by_name, **kw)
 
+    @classmethod
+    def from_yaml(cls, text: str | bytes) -> Self:
+        """The model of one YAML document; quoted text stays text, whatever it looks like.
+
+        Raises ValueError with one line for what is not YAML or not one document, pydantic.ValidationError as
+        ``model_validate`` does. Needs PyYAML (the extra ``client`` brings it).
+        """
+        from trainsnap_api.yamltext import load_one
+
+        return cls.model_validate(load_one(text))
+
+    def to_yaml(self) -> str:
+        """``dump`` as YAML that every YAML 1.1 and 1.2 reader, kubectl among them, reads back as the same object."""
+        from trainsnap_api.yamltext import dump
+
+        return dump(self.dump())
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """What was set, and not the dozens of fields that were not."""
+        for name in type(self).__pydantic_fields__:
+            if name in self.__pydantic_fields_set__:
+                yield name, getattr(self, name)
+        yield from (self.__pydantic_extra__ or {}).items()
+
     def model_post_init(self, context: Any, /) -> None:
         """Keeps an unknown field with the Python name of a known one from marking that one as set.
 
@@ -101,3 +142,19 @@ class Model(BaseModel):
                 if info.alias == name:
                     raise AttributeError(f"{type(self).__name__}.{name} is called {field} in Python")
         super().__setattr__(name, value)
+
+
+class Kind(Model):
+    """An object that the API server keeps under a name. Shows itself in one line, in notebooks as a table."""
+
+    def __repr__(self) -> str:
+        from trainsnap_api.display import line
+
+        return line(self)
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        from trainsnap_api.display import table
+
+        return table(self)

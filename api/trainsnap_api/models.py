@@ -4,14 +4,40 @@
 Needs pydantic and nothing else. The kinds are TrainJob, TrainingRuntime, ClusterTrainingRuntime and
 TrainingRuntimeSnapshot; every object inside them has one class, shared by all kinds, under its Kubernetes name where
 it has one (Container, EnvVar, Volume). Each is a ``Model``: ``model_validate`` reads what the API server returned or a
-user wrote, ``dump`` gives exactly that back with what was changed since.
+user wrote, ``dump`` gives exactly that back with what was changed since; ``from_yaml`` and ``to_yaml`` do both for
+text.
+
+Classes are imported when they are first named, those of pods apart from the others.
 """
 
 from __future__ import annotations
 
-from trainsnap_api import _generated
-from trainsnap_api._generated.models import *  # noqa: F403 - the list of names is generated, and checked by a test
-from trainsnap_api.base import JSON, IntOrString, Model, Quantity
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["JSON", "IntOrString", "Model", "Quantity"]
-__all__ += _generated.models.__all__
+from trainsnap_api._generated import MODULES as _MODULES
+from trainsnap_api.base import JSON, IntOrString, Kind, Model, Quantity
+
+__all__: list[str] = ["JSON", "IntOrString", "Kind", "Model", "Quantity"]
+if TYPE_CHECKING:
+    from trainsnap_api._generated import models as _front
+    from trainsnap_api._generated import pods as _back
+    from trainsnap_api._generated.models import *  # noqa: F403 - the list of names is generated, and checked by a test
+    from trainsnap_api._generated.pods import *  # noqa: F403
+
+    __all__ += _front.__all__
+    __all__ += _back.__all__
+else:
+    __all__ += sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"trainsnap_api._generated.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

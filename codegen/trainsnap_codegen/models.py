@@ -16,9 +16,12 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from trainsnap_codegen.descriptions import described
 from trainsnap_codegen.layout import JSON, LICENCE, MARK, SchemaError
+from trainsnap_codegen.sources import GROUP, VERSION
+from trainsnap_codegen.split import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,28 +57,91 @@ _ARBITRARY = "    model_config = ConfigDict(\n        arbitrary_types_allowed=Tr
 def model_files(layout: Layout, sources: Sources) -> dict[Path, str]:
     """The generated package. Raises SchemaError, also when the generator is missing or of another release."""
     folder = layout.root / "api" / "trainsnap_api" / "_generated"
-    document = openapi(sources)
+    definitions = described(layout, sources)
+    document = openapi(sources, definitions)
     attributes = attribute_names(sources)
     digest = hashlib.sha256(json.dumps([document, attributes, _OPTIONS], sort_keys=True).encode()).hexdigest()
     header = f"{LICENCE}# {MARK}\n# datamodel-code-generator {GENERATOR}, input sha256 {digest}\n"
-    text = _check(run(document, attributes), sources)
-    exported = "".join(f"    {name!r},\n" for name in sorted(document["components"]["schemas"]))
-    doc = '"""Models of the API kinds, a class for each type. Imported through trainsnap_api.models only."""\n\n'
-    init = f'{LICENCE}# {MARK}\n"""Generated models; import them from trainsnap_api.models."""\n'
+    text = _check(run(document, attributes), document)
+    for kind in sources.kinds:
+        text = text.replace(f"class {kind.kind}(Model):", f"class {kind.kind}(Kind):")
+    parts = split(text, [kind.kind for kind in sources.kinds])
+    files = {folder / f"{name}.py": header + part for name, part in parts.items()}
+    files[folder / "__init__.py"] = _names(parts)
+    files[folder / "schema.json"] = schema_json(sources)
+    return files
+
+
+def _names(parts: dict[str, str]) -> str:
+    """The package's own module: the name of every class and its module, so that none is imported to know them."""
+    where = {
+        name: module for module, text in parts.items() for name in re.findall(r"^class (\w+)\(", text, re.MULTILINE)
+    }
+    rows = "".join(f"    {name!r}: {where[name]!r},\n" for name in sorted(where))
+    doc = '"""Generated models; import them from trainsnap_api.models."""\n'
+    return f"{LICENCE}# {MARK}\n{doc}\nMODULES: dict[str, str] = {{\n{rows}}}\n"
+
+
+def schema_json(sources: Sources) -> str:
+    """The CRDs' schemas as data for checks without a server: definitions with `$ref`s, what they reject and default."""
+    reached: dict[str, JSON] = {}
+
+    def reach(name: str) -> None:
+        if name not in reached:
+            reached[name] = {}
+            bare = {"type": "object"} if name in sources.models_only else _bare(sources.definitions[name])
+            reached[name] = bare
+            for target in _all_targets(bare):
+                reach(target)
+
+    for kind in sources.kinds:
+        reach(kind.kind)
+    kinds = {
+        kind.kind: {"plural": kind.plural, "namespaced": kind.scope == "Namespaced", "status": kind.status}
+        for kind in sources.kinds
+    }
+    document = {
+        "$comment": MARK,
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kinds": kinds,
+        "definitions": dict(sorted(reached.items())),
+    }
+    return json.dumps(document, separators=(",", ":"), sort_keys=True) + "\n"
+
+
+def _bare(node: Any, *, fields: bool = False) -> Any:
+    """A schema without the texts that no check needs. ``fields``: the keys are names of fields."""
+    if isinstance(node, list):
+        return [_bare(item) for item in node]
+    if not isinstance(node, dict):
+        return node
     return {
-        folder / "__init__.py": init,
-        folder / "models.py": f"{header}{doc}{text}\n\n__all__ = [\n{exported}]\n",
+        key: _bare(value, fields=key == "properties" and not fields)
+        for key, value in node.items()
+        if fields or key not in ("description", "x-patch-type")
     }
 
 
-def openapi(sources: Sources) -> JSON:
+def _all_targets(node: Any) -> Iterable[str]:
+    if isinstance(node, list):
+        for item in node:
+            yield from _all_targets(item)
+    elif isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for value in node.values():
+            yield from _all_targets(value)
+
+
+def openapi(sources: Sources, definitions: dict[str, JSON] | None = None) -> JSON:
     """The definitions that the kinds reach, as an OpenAPI document that holds names and types and nothing else."""
+    definitions = sources.definitions if definitions is None else definitions
     schemas: dict[str, JSON] = {}
 
     def reach(name: str) -> None:
         if name in schemas:
             return
-        definition = sources.definitions[name]
+        definition = definitions[name]
         schema: JSON = {"type": "object", "properties": {}}
         if "description" in definition:
             schema["description"] = definition["description"]
@@ -103,7 +169,7 @@ def _type(place: str, node: JSON) -> JSON:
     """The schema that stands for the Python type of a field."""
     described = {"description": node["description"]} if "description" in node else {}
     if "$ref" in node:
-        return {"$ref": f"#/components/schemas/{node['$ref']}"}
+        return described | {"$ref": f"#/components/schemas/{node['$ref']}"}
     if node.get("x-kubernetes-int-or-string"):
         return described | _ours("Quantity" if "pattern" in node else "IntOrString")
     if node.get("x-kubernetes-preserve-unknown-fields"):
@@ -158,13 +224,13 @@ def run(document: JSON, attributes: dict[str, str]) -> str:
     return text[text.index("from typing import ") :]
 
 
-def _check(text: str, sources: Sources) -> str:
+def _check(text: str, document: JSON) -> str:
     """The generator's text with our corrections. Raises SchemaError when it is not what the rest relies on."""
     text = text.replace(_ARBITRARY, "").replace("import ConfigDict, Field", "import Field")
     if "ConfigDict" in text or "RootModel" in text:
         raise SchemaError("the generator wrote a configuration or a root model; look at its output")
     classes = re.findall(r"^class (\w+)\(Model\):$", text, re.MULTILINE)
-    odd = sorted(set(classes) ^ set(openapi(sources)["components"]["schemas"]))
+    odd = sorted(set(classes) ^ set(document["components"]["schemas"]))
     if odd or len(classes) != len(set(classes)):
         raise SchemaError(f"the generator renamed or copied classes: {', '.join(odd) or classes}")
     fields = re.findall(r"^    (\w+): ", text, re.MULTILINE)

@@ -16,9 +16,11 @@ import pytest
 from pydantic import BaseModel
 
 import trainsnap_api.models as public
-from trainsnap_api._generated import models as generated
+from trainsnap_api import _generated
+from trainsnap_api._generated import models, pods
 from trainsnap_api.models import Model
-from trainsnap_codegen.layout import Layout
+from trainsnap_codegen.descriptions import described
+from trainsnap_codegen.layout import Layout, SchemaError
 from trainsnap_codegen.models import model_files, openapi, run
 from trainsnap_codegen.sources import Sources, load
 
@@ -27,24 +29,30 @@ IMPORT_LIMIT = 1.0
 """Seconds of CPU. Measured 0.22 to 0.35, pydantic included; the limit leaves room for a slow or busy machine."""
 
 
+PARTS = (models, pods)
+NAMES = sorted(name for part in PARTS for name in part.__all__)
+
+
 def classes() -> list[type[Model]]:
-    return [getattr(generated, name) for name in generated.__all__]
+    return [getattr(part, name) for part in PARTS for name in part.__all__]
 
 
 def test_every_class_is_a_definition_and_every_definition_is_one_class() -> None:
-    assert sorted(generated.__all__) == sorted(openapi(SOURCES)["components"]["schemas"])
-    defined = [node.name for node in ast.parse(inspect.getsource(generated)).body if isinstance(node, ast.ClassDef)]
-    assert sorted(defined) == sorted(generated.__all__)
+    assert sorted(NAMES) == sorted(openapi(SOURCES)["components"]["schemas"]) == sorted(_generated.MODULES)
+    for part in PARTS:
+        defined = [node.name for node in ast.parse(inspect.getsource(part)).body if isinstance(node, ast.ClassDef)]
+        assert sorted(defined) == sorted(part.__all__)
+        assert all(_generated.MODULES[name] == part.__name__.rpartition(".")[2] for name in defined)
 
 
 def test_no_class_is_a_numbered_copy_of_another() -> None:
-    names = set(generated.__all__)
+    names = set(NAMES)
     assert [name for name in names if re.sub(r"(_?\d+|Model|Field)$", "", name) in names - {name}] == []
 
 
 def test_embedded_types_have_their_kubernetes_names() -> None:
     ours = SOURCES.own | set(SOURCES.names["jobset"].values()) | set(SOURCES.names["differing"].values())
-    assert set(generated.__all__) - ours <= set(SOURCES.types)
+    assert set(NAMES) - ours <= set(SOURCES.types)
 
 
 def test_kinds_share_their_classes() -> None:
@@ -56,7 +64,7 @@ def test_kinds_share_their_classes() -> None:
 
 
 def test_public_face_exports_everything_that_it_says() -> None:
-    assert set(public.__all__) == {*generated.__all__, "JSON", "IntOrString", "Model", "Quantity"}
+    assert set(public.__all__) == {*NAMES, "JSON", "IntOrString", "Kind", "Model", "Quantity"}
     assert [name for name in public.__all__ if not hasattr(public, name)] == []
 
 
@@ -76,8 +84,39 @@ def test_attribute_names_are_snake_case_words() -> None:
 
 
 def test_definitions_of_ours_have_docstrings() -> None:
-    for name in sorted(SOURCES.own & set(generated.__all__)):
-        assert getattr(generated, name).__doc__ == SOURCES.definitions[name]["description"]
+    for name in sorted(SOURCES.own & set(NAMES)):
+        assert getattr(public, name).__doc__ == SOURCES.definitions[name]["description"]
+
+
+def test_every_class_says_what_it_is_and_described_fields_do_so_in_their_schema() -> None:
+    assert [cls.__name__ for cls in classes() if not cls.__doc__] == []
+    assert public.Container.__doc__ == "One container of a pod."
+    assert public.Container.model_fields["image"].description == "The image to run."
+    fields = public.TrainJobSpec.model_json_schema()["properties"]
+    assert (
+        fields["suspend"]["description"] == SOURCES.definitions["TrainJobSpec"]["properties"]["suspend"]["description"]
+    )
+
+
+def test_a_text_about_a_field_that_is_gone_fails_the_build(tmp_path: Path) -> None:
+    (tmp_path / "descriptions.yaml").write_text("Container: {gone: No more.}")
+    with pytest.raises(SchemaError, match=r"descriptions\.yaml: Container has no field gone"):
+        described(Layout(sources=tmp_path), SOURCES)
+    (tmp_path / "descriptions.yaml").write_text("TrainJob: {.: Is ours.}")
+    with pytest.raises(SchemaError, match=r"descriptions\.yaml: no pinned type: TrainJob"):
+        described(Layout(sources=tmp_path), SOURCES)
+
+
+def test_pod_types_are_imported_when_they_are_first_needed() -> None:
+    program = (
+        "import sys\n"
+        "from trainsnap_api.models import TrainJob, TrainingRuntime\n"
+        "before = 'trainsnap_api._generated.pods' in sys.modules\n"
+        "TrainingRuntime.model_validate({'spec': {'template': {'spec': {'replicatedJobs': []}}}})\n"
+        "print(before, 'trainsnap_api._generated.pods' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
 
 
 def test_import_is_cheap_and_needs_pydantic_only() -> None:
@@ -95,7 +134,7 @@ def test_import_is_cheap_and_needs_pydantic_only() -> None:
 
 
 def test_generated_module_says_how_it_was_made() -> None:
-    head = Path(str(generated.__file__)).read_text(encoding="utf-8").splitlines()[:4]
+    head = Path(str(models.__file__)).read_text(encoding="utf-8").splitlines()[:4]
     assert head[0] == "# SPDX-License-Identifier: Apache-2.0"
     assert "do not edit" in head[1]
     assert re.fullmatch(r"# datamodel-code-generator 0\.89\.0, input sha256 [0-9a-f]{64}", head[2])
@@ -117,9 +156,8 @@ def test_reserved_words_get_an_alias(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_generator_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from trainsnap_codegen import models
-    from trainsnap_codegen.layout import SchemaError
+    from trainsnap_codegen import models as maker
 
-    monkeypatch.setattr(models, "GENERATOR", "0.1.0")
+    monkeypatch.setattr(maker, "GENERATOR", "0.1.0")
     with pytest.raises(SchemaError, match=r"datamodel-code-generator 0\.1\.0 is needed, installed is"):
         model_files(Layout(root=tmp_path), SOURCES)
