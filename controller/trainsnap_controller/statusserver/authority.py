@@ -28,9 +28,7 @@ class AuthorityWatch:
         wake: has every TrainJob reconciled.
     """
 
-    def __init__(
-        self, bundle: Callable[[], bytes], wake: Callable[[], None], *, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, bundle: Callable[[], bytes], wake: Callable[[], None], *, clock: Clock | None = None) -> None:
         self._bundle = bundle
         self._wake = wake
         self._clock = clock or SystemClock()
