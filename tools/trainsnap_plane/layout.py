@@ -95,9 +95,13 @@ class Layout:
     def read_state(self) -> dict[str, Any]:
         """What `up` recorded. Raises PlaneError when the folder is no plane's."""
         try:
-            state: dict[str, Any] = json.loads(self.marker.read_text())
-        except FileNotFoundError:
+            state = json.loads(self.marker.read_text())
+            if not isinstance(state, dict):
+                raise ValueError
+        except (FileNotFoundError, NotADirectoryError):
             raise PlaneError(f"no plane in {self.root}") from None
+        except OSError as error:
+            raise PlaneError(f"{self.marker} cannot be read: {error.strerror}") from None
         except ValueError:
             raise PlaneError(f"{self.marker} is damaged: remove the folder by hand") from None
         return state
