@@ -44,6 +44,11 @@ SNAPSHOT_LOST = Reason(
     "The snapshot is gone and the live runtime is not the one that the JobSet was built from. The JobSet goes on; "
     "only suspend, resume, status and deadline are carried out.",
 )
+LEGACY_INVALID = Reason(
+    "LegacySnapshotInvalid",
+    "The ConfigMap in which the operator before trainsnap kept the job's runtime cannot be used. It is left as it is, "
+    "and the live runtime is not used in its stead.",
+)
 LEFTOVER = Reason("WaitingForLeftovers", "Objects of an earlier TrainJob of the same name are still being removed.")
 CHILD_CONFLICT = Reason("ChildConflict", "An object that the job needs exists, but belongs to somebody else.")
 BUILD_FAILED = Reason("BuildFailed", "The job's objects cannot be built from its runtime.", False)
@@ -58,6 +63,7 @@ REASONS: Final = (
     SNAPSHOT_CONFLICT,
     SNAPSHOT_REJECTED,
     SNAPSHOT_LOST,
+    LEGACY_INVALID,
     LEFTOVER,
     CHILD_CONFLICT,
     BUILD_FAILED,

@@ -184,6 +184,9 @@ class Snapshots(_Section):
 
     opaque_runtimes: tuple[OpaqueRuntime, ...] = Field(default=(), strict=False)
     """Kinds of runtimes that other controllers build jobs from; trainsnap takes their snapshots."""
+    legacy_snapshots: Literal["keep", "dual-write", "ignore"] = "keep"
+    """The reference's ConfigMaps: ``keep`` reads those of jobs from before trainsnap, ``dual-write`` also writes them
+    for new jobs, ``ignore`` does neither."""
     keep_annotations: tuple[str, ...] = Field(default=(), strict=False)
     """Annotations of a runtime that are copied into ``source.annotations``; none by default, they may hold secrets."""
 

@@ -63,8 +63,27 @@ JOB_SET_KEPT: Final = EventReason(
     "An existing JobSet differs from what would be built today in parts that JobSet has frozen; "
     "those stay as they are.",
 )
+LEGACY_JOB_DIFFERS: Final = EventReason(
+    "LegacyJobDiffers",
+    "Warning",
+    "Reconciling",
+    "A JobSet from before snapshots differs from what the live runtime would build; it stays as it is.",
+)
+LEGACY_CONFIG_MAP_IGNORED: Final = EventReason(
+    "LegacyConfigMapIgnored",
+    "Warning",
+    "Reconciling",
+    "A ConfigMap of the name under which the reference kept a job's runtime is neither used nor written; the note says "
+    "why.",
+)
 
-EVENT_REASONS: Final = (RESOURCES_CREATION_FAILED, JOB_SET_REBUILT, JOB_SET_KEPT)
+EVENT_REASONS: Final = (
+    RESOURCES_CREATION_FAILED,
+    JOB_SET_REBUILT,
+    JOB_SET_KEPT,
+    LEGACY_JOB_DIFFERS,
+    LEGACY_CONFIG_MAP_IGNORED,
+)
 """The table, from which the documentation is generated."""
 
 

@@ -15,7 +15,7 @@ from trainsnap_api.transport.resources import JOB_SET, TRAIN_JOB
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
 from trainsnap_controller.blocked import Blocked, CacheBehind, namespace_ends
-from trainsnap_controller.reconcile.compare import FROZEN, stamped, up_to_date
+from trainsnap_controller.reconcile.compare import FROZEN, by_reference, stamped, up_to_date
 from trainsnap_controller.runtime.component import Component, Plan, Write
 from trainsnap_controller.runtime.frozen import keep_frozen
 from trainsnap_controller.runtime.job import Job
@@ -58,14 +58,20 @@ class Writer:
     remember: Callable[[Resource, JSON], object]
     kept: Callable[[Job, tuple[str, ...]], object]
 
-    async def carry_out(self, job: Job, plan: Plan, observed: Observed) -> None:
-        """Write every component in order. The first failure ends it. Raises ``Blocked`` or the transport's errors."""
+    async def carry_out(self, job: Job, plan: Plan, observed: Observed, *, leave: bool = False) -> None:
+        """Write every component in order. The first failure ends it. Raises ``Blocked`` or the transport's errors.
+
+        ``leave``: what the reference made stays as it is; only pausing and resuming go on.
+        """
         for component in plan.components:
             live = observed.find(component.resource, component.namespace, component.name)
             if live is not None and component.write is Write.ONCE:
                 continue
             try:
-                if component.resource is JOB_SET and live is not None:
+                if live is not None and leave and by_reference(live):
+                    if component.resource is JOB_SET:
+                        await self.follow_suspend(job, live)
+                elif component.resource is JOB_SET and live is not None:
                     await self._update_job_set(job, component.document(), live)
                 else:
                     await self._write(component, live)

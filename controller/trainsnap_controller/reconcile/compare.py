@@ -71,7 +71,23 @@ def stamped(document: JSON, *, of: JSON | None = None, mark: str = "") -> JSON:
 def up_to_date(live: JSON, wanted: JSON, *, mark: str = "", document: JSON | None = None) -> bool:
     """Whether applying ``wanted`` (or ``document`` in its stead) would change nothing.
 
-    An object without a stamp was made by the reference: if it says all that is wanted, it is left as it is.
+    An object without a stamp was made by the reference: if it says all that is wanted, it is left as it is. That it
+    lacks what trainsnap notes on its own objects does not count.
     """
     stamp = (live["metadata"].get("annotations") or {}).get(c.APPLIED_HASH)
-    return stamp in ({mark + digest(wanted)} | ({None} if not mark else set())) and covers(live, document or wanted)
+    if stamp is None and not mark:
+        return covers(live, _without_notes(wanted))
+    return stamp == mark + digest(wanted) and covers(live, document or wanted)
+
+
+def by_reference(live: JSON) -> bool:
+    """Whether an object was never applied by trainsnap."""
+    return c.APPLIED_HASH not in (live["metadata"].get("annotations") or {})
+
+
+def _without_notes(document: JSON) -> JSON:
+    """The document less the annotations of trainsnap's own."""
+    metadata = {key: value for key, value in document["metadata"].items() if key != "annotations"}
+    annotations = document["metadata"].get("annotations") or {}
+    kept = {key: value for key, value in annotations.items() if not key.startswith(c.PREFIX)}
+    return {**document, "metadata": {**metadata, **({"annotations": kept} if kept else {})}}

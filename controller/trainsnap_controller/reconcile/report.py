@@ -12,6 +12,8 @@ from typing import Any, Final
 from trainsnap_controller.observe.events import (
     JOB_SET_KEPT,
     JOB_SET_REBUILT,
+    LEGACY_CONFIG_MAP_IGNORED,
+    LEGACY_JOB_DIFFERS,
     RESOURCES_CREATION_FAILED,
     EventRecorder,
 )
@@ -45,14 +47,27 @@ class Reporter:
 
     def kept(self, job: Job, differences: tuple[str, ...]) -> None:
         """Parts of an existing JobSet stay as they are, though they would be built otherwise today."""
-        shown = "; ".join(differences[:SHOWN_DIFFERENCES])
-        more = len(differences) - SHOWN_DIFFERENCES
+        self.events.record(
+            _about(job), JOB_SET_KEPT, f"JobSet {job.name} keeps what cannot change any more: {_shown(differences)}"
+        )
+
+    def legacy_differs(self, job: Job, differences: tuple[str, ...]) -> None:
+        """The JobSet of a job from before snapshots is not what the live runtime would build; it stays as it is."""
         self.events.record(
             _about(job),
-            JOB_SET_KEPT,
-            f"JobSet {job.name} keeps what cannot change any more: {shown}"
-            + (f" (and {more} more)" if more > 0 else ""),
+            LEGACY_JOB_DIFFERS,
+            f"{job.runtime_ref.kind} {job.runtime_ref.name} has changed since JobSet {job.name} was built, "
+            f"which stays as it is: {_shown(differences)}",
         )
+
+    def legacy_ignored(self, job: Job, note: str) -> None:
+        """A ConfigMap of the reference's name is left alone."""
+        self.events.record(_about(job), LEGACY_CONFIG_MAP_IGNORED, note)
+
+
+def _shown(differences: tuple[str, ...]) -> str:
+    more = len(differences) - SHOWN_DIFFERENCES
+    return "; ".join(differences[:SHOWN_DIFFERENCES]) + (f" (and {more} more)" if more > 0 else "")
 
 
 def _about(job: Job) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from trainsnap_api.transport import TransportError
+from trainsnap_api.transport.resources import JOB_SET
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller.blocked import Blocked, CacheBehind
 from trainsnap_controller.observe.text import condition_message
@@ -22,9 +23,11 @@ from trainsnap_controller.reconcile.gather import Reader, Workload
 from trainsnap_controller.runtime import status
 from trainsnap_controller.runtime.errors import BuildError
 from trainsnap_controller.runtime.framework import Framework
+from trainsnap_controller.runtime.frozen import differences
 from trainsnap_controller.runtime.job import Job
+from trainsnap_controller.runtime.observed import Observed
 from trainsnap_controller.snapshot.capture import Snapshots
-from trainsnap_controller.snapshot.document import record_of
+from trainsnap_controller.snapshot.document import Origin, record_of, recorded
 
 JSON = dict[str, Any]
 
@@ -37,6 +40,7 @@ class Recorder(Protocol):
 
     def creation_failed(self, job: Job, error: Exception) -> None: ...
     def rebuilt(self, job: Job) -> None: ...
+    def legacy_differs(self, job: Job, differences: tuple[str, ...]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +108,21 @@ class TrainJobReconciler:
         spec = snapshot.get("spec")
         observed = await self.reader.observe(job, workload, self.framework.needs(job, spec))
         plan = self.framework.build(job, spec, observed, annotations=record_of(snapshot).annotations())
-        await self.writer.carry_out(job, plan, observed)
+        changed = self._legacy_differences(job, snapshot, observed, workload)
+        if changed and not known:
+            self.recorder.legacy_differs(job, changed)
+        # Patches of the job itself, such as those of a queue that admits it, are carried out on such a JobSet too.
+        await self.writer.carry_out(job, plan, observed, leave=bool(changed) and not job.runtime_patches)
         if known and workload.last_seen is None and (job.status or {}).get("jobsStatus"):
             self.recorder.rebuilt(job)
+
+    def _legacy_differences(self, job: Job, snapshot: JSON, observed: Observed, workload: Workload) -> tuple[str, ...]:
+        """Where a JobSet from before snapshots is not what its snapshot builds, which could only be taken later."""
+        if workload.own is None or snapshot["source"]["origin"] != Origin.LEGACY_JOB or recorded(workload.own):
+            return ()
+        others = {need: found for need, found in observed.objects.items() if need.resource is not JOB_SET}
+        built = self.framework.build(job, snapshot.get("spec"), Observed(others)).components[-1]
+        return differences(built.document(), workload.own)
 
     async def _check(self, job: Job, workload: Workload, runtime: JSON) -> None:
         """Raise ``Blocked`` unless the job fits the runtime that its snapshot is about to be taken from."""

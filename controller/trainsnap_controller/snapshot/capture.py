@@ -7,7 +7,7 @@ the other stored. Called by the TrainJob reconciler; never touches the JobSet.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -47,7 +47,9 @@ class Api(Protocol):
     """The requests that capturing needs."""
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JSON: ...
-    async def create(self, resource: Resource, obj: JSON, *, field_validation: str, field_manager: str) -> JSON: ...
+    async def create(
+        self, resource: Resource, obj: JSON, *, field_validation: str, field_manager: str, dry_run: bool = False
+    ) -> JSON: ...
     async def delete(self, resource: Resource, name: str, namespace: str | None = None, *, uid: str) -> None: ...
     async def merge_patch(
         self, resource: Resource, name: str, namespace: str | None, body: JSON, *, field_manager: str
@@ -58,11 +60,44 @@ class RuntimeRef(Protocol):
     """What ``spec.runtimeRef`` of a TrainJob names. ``key`` is ``Kind.group``, as messages write it."""
 
     @property
+    def api_group(self) -> str: ...
+    @property
     def kind(self) -> str: ...
     @property
     def name(self) -> str: ...
     @property
     def key(self) -> str: ...
+
+
+class Legacy(Protocol):
+    """What an operator before trainsnap left behind for its jobs, and may want to find again."""
+
+    async def concerns(self, owner: Owner) -> bool:
+        """Whether the job is from before trainsnap."""
+
+    async def runtime_of(self, owner: Owner, ref: RuntimeRef) -> JSON | None:
+        """The runtime object kept for the job. Raises ``Blocked`` when it is there and cannot be used."""
+
+    async def captured(self, owner: Owner, snapshot: JSON) -> None:
+        """Hears of the content of a snapshot before it is written."""
+
+
+class NoLegacy:
+    """Nothing was here before."""
+
+    async def concerns(self, owner: Owner) -> bool:
+        """No job is from before trainsnap."""
+        del owner
+        return False
+
+    async def runtime_of(self, owner: Owner, ref: RuntimeRef) -> JSON | None:
+        """Nothing is kept anywhere."""
+        del owner, ref
+        return None
+
+    async def captured(self, owner: Owner, snapshot: JSON) -> None:
+        """Nobody wants to know."""
+        del owner, snapshot
 
 
 Check = Callable[[JSON], Awaitable[None]]
@@ -86,6 +121,7 @@ class Snapshots:
     now: Callable[[], datetime]
     opaque_kinds: Mapping[str, Resource] = field(default_factory=dict)
     keep_annotations: Collection[str] = ()
+    legacy: Legacy = field(default_factory=NoLegacy)
 
     async def obtain(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check) -> JSON:
         """The job's snapshot.
@@ -104,14 +140,18 @@ class Snapshots:
         return await self._settle(owner, ref, jobset, check)
 
     async def _take(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check) -> JSON:
-        runtime = await self._live_runtime(owner, ref, jobset)
-        origin = _origin(jobset, runtime, ref)
+        resource = self._kind(ref)
+        runtime, origin = await self._blueprint(owner, ref, resource, jobset)
         if jobset is None:
             await check(runtime)
         wanted = snapshot_of(
             owner, runtime, origin=origin, captured_at=self.now(), keep_annotations=self.keep_annotations
         )
         try:
+            if origin is Origin.CONFIG_MAP:
+                await self._rehearse(ref, wanted)
+            else:
+                await self.legacy.captured(owner, wanted)
             stored = await self.api.create(
                 TRAINING_RUNTIME_SNAPSHOT, wanted, field_validation="Strict", field_manager=c.FIELD_MANAGER
             )
@@ -120,15 +160,12 @@ class Snapshots:
         except (BadRequest, Forbidden, Invalid, TooLarge) as error:
             if namespace_ends(error):
                 raise CacheBehind(f"namespace {owner.namespace} is being deleted") from error
-            raise Blocked(
-                reasons.SNAPSHOT_REJECTED,
-                f"the API server refused the snapshot of {ref.kind} {ref.name}: {error.message}",
-            ) from error
+            raise _rejected(ref, origin, error) from error
         await self._verify(owner, ref, wanted, stored)
         self.remember(stored)
         return stored
 
-    async def _live_runtime(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None) -> JSON:
+    def _kind(self, ref: RuntimeRef) -> Resource:
         resource = BUILT_IN_KINDS.get(ref.key) or self.opaque_kinds.get(ref.key)
         if resource is None:
             raise Blocked(
@@ -136,6 +173,20 @@ class Snapshots:
                 f"unsupported runtime: {ref.key}; spec.runtimeRef must name one of "
                 f"{', '.join(sorted([*BUILT_IN_KINDS, *self.opaque_kinds]))}",
             )
+        return resource
+
+    async def _blueprint(
+        self, owner: Owner, ref: RuntimeRef, resource: Resource, jobset: JSON | None
+    ) -> tuple[JSON, Origin]:
+        """The runtime object to keep, and where it came from: what was kept for an older job before the live one."""
+        older = await self.legacy.concerns(owner)
+        if older and (kept := await self.legacy.runtime_of(owner, ref)) is not None:
+            return kept, Origin.CONFIG_MAP
+        recorded_in = None if jobset is None or (older and recorded(jobset) is None) else jobset
+        runtime = await self._live_runtime(owner, ref, resource, recorded_in)
+        return runtime, _origin(jobset, runtime, ref, older=older)
+
+    async def _live_runtime(self, owner: Owner, ref: RuntimeRef, resource: Resource, jobset: JSON | None) -> JSON:
         try:
             return await self.api.get(resource, ref.name, owner.namespace if resource.namespaced else None)
         except NotFound as error:
@@ -145,11 +196,17 @@ class Snapshots:
                 raise Blocked(reasons.SNAPSHOT_LOST, f"the snapshot is gone, and {missing}") from error
             raise Blocked(reasons.RUNTIME_NOT_FOUND, missing) from error
 
-    async def _verify(self, owner: Owner, ref: RuntimeRef, wanted: JSON, stored: JSON) -> None:
-        kept = ("source", "spec", "opaque")
-        found = list(
-            beyond_defaults({k: wanted[k] for k in kept if k in wanted}, {k: stored[k] for k in kept if k in stored})
+    async def _rehearse(self, ref: RuntimeRef, wanted: JSON) -> None:
+        """Find out without writing whether the API server would store what an operator before trainsnap had kept."""
+        answer = await self.api.create(
+            TRAINING_RUNTIME_SNAPSHOT, wanted, field_validation="Strict", field_manager=c.FIELD_MANAGER, dry_run=True
         )
+        found = differences(wanted, answer)
+        if found:
+            raise Blocked(reasons.LEGACY_INVALID, f"{_title(ref, Origin.CONFIG_MAP)} would change: {_listed(found)}")
+
+    async def _verify(self, owner: Owner, ref: RuntimeRef, wanted: JSON, stored: JSON) -> None:
+        found = differences(wanted, stored)
         if not found:
             return
         await self._delete(owner, stored["metadata"]["uid"])
@@ -220,13 +277,49 @@ class Snapshots:
             raise
 
 
-def _origin(jobset: JSON | None, runtime: JSON, ref: RuntimeRef) -> Origin:
-    """Where the content comes from, given the JobSet that exists already. Raises when it would be another blueprint."""
+def differences(wanted: JSON, stored: JSON) -> list[str]:
+    """How the API server's answer differs from what was sent, by more than its defaults: one line for each place."""
+    kept = ("source", "spec", "opaque")
+    return list(
+        beyond_defaults({k: wanted[k] for k in kept if k in wanted}, {k: stored[k] for k in kept if k in stored})
+    )
+
+
+def refused_fields(error: ApiError) -> list[str]:
+    """What the API server says against an object: one line for each field, or its message."""
+    return [f"{cause.field}: {cause.message}" for cause in error.causes if cause.field] or [error.message]
+
+
+def _rejected(ref: RuntimeRef, origin: Origin, error: ApiError) -> Blocked:
+    if origin is Origin.CONFIG_MAP and not isinstance(error, Forbidden):
+        told = _listed(refused_fields(error))
+        return Blocked(reasons.LEGACY_INVALID, f"{_title(ref, origin)} is refused by the API server: {told}")
+    return Blocked(
+        reasons.SNAPSHOT_REJECTED, f"the API server refused the snapshot of {ref.kind} {ref.name}: {error.message}"
+    )
+
+
+def _title(ref: RuntimeRef, origin: Origin) -> str:
+    return f"the snapshot of {ref.kind} {ref.name} from its {origin}"
+
+
+def _listed(lines: Sequence[str], limit: int = 10) -> str:
+    more = f" (and {len(lines) - limit} more)" if len(lines) > limit else ""
+    return "; ".join(lines[:limit]) + more
+
+
+def _origin(jobset: JSON | None, runtime: JSON, ref: RuntimeRef, *, older: bool) -> Origin:
+    """Where the content comes from, given the JobSet that exists already. Raises when it would be another blueprint.
+
+    ``older``: the job is from before trainsnap, whose JobSets carry no record.
+    """
     if jobset is None:
         return Origin.RUNTIME
     record = recorded(jobset)
-    if record is None:
+    if record is None and older:
         return Origin.LEGACY_JOB
+    if record is None:
+        raise Blocked(reasons.SNAPSHOT_LOST, "the snapshot is gone, and the JobSet does not say what it was built from")
     if record.matches(runtime):
         return Origin.RUNTIME
     meta = runtime["metadata"]
@@ -237,4 +330,13 @@ def _origin(jobset: JSON | None, runtime: JSON, ref: RuntimeRef) -> Origin:
     )
 
 
-__all__ = ["BUILT_IN_KINDS", "Api", "RuntimeRef", "Snapshots", "namespace_ends"]
+__all__ = [
+    "BUILT_IN_KINDS",
+    "Api",
+    "Legacy",
+    "RuntimeRef",
+    "Snapshots",
+    "differences",
+    "namespace_ends",
+    "refused_fields",
+]

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operator does about the reference's ConfigMaps by itself, one job at a time; used through ``Snapshots``.
+
+Only jobs from before ``legacyBefore`` are concerned: a new job costs no look-up. A ConfigMap is never changed here
+unless ``dual-write`` asks for it, and never deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+import structlog
+
+from trainsnap_api.transport import NotFound, Resource
+from trainsnap_api.transport.resources import CONFIG_MAP
+from trainsnap_controller import blocked as reasons
+from trainsnap_controller import constants as c
+from trainsnap_controller.blocked import Blocked
+from trainsnap_controller.migration.handback import config_map_of
+from trainsnap_controller.migration.legacy import Fault, RuntimeRef, judge, name_of
+from trainsnap_controller.snapshot.document import Owner
+
+JSON = dict[str, Any]
+_log = structlog.stdlib.get_logger(__name__)
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+class Mode(StrEnum):
+    """``snapshots.legacySnapshots`` of the configuration."""
+
+    KEEP = "keep"
+    DUAL_WRITE = "dual-write"
+    IGNORE = "ignore"
+
+
+class Api(Protocol):
+    """The requests that are needed."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JSON: ...
+    async def apply(self, resource: Resource, obj: JSON, *, field_manager: str) -> JSON: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Legacy:
+    """Finds and writes the ConfigMaps of jobs.
+
+    ``ignored`` hears of ConfigMaps that are left out of account: the job, as it came in, and why.
+    """
+
+    api: Api
+    before: Callable[[], Awaitable[datetime]]
+    ignored: Callable[[Any, str], object]
+    mode: Mode = Mode.KEEP
+
+    async def concerns(self, owner: Owner) -> bool:
+        """Whether the job is from before trainsnap. Its creation time is the API server's and cannot be forged."""
+        return owner.created is not None and owner.created < await self.before()
+
+    async def runtime_of(self, owner: Owner, ref: RuntimeRef) -> JSON | None:
+        """The runtime in the job's ConfigMap; None when there is none to be used.
+
+        Raises ``Blocked`` for one that is there and cannot be used: the live runtime is no substitute.
+        """
+        if self.mode is Mode.IGNORE:
+            return None
+        config_map = await self._find(owner)
+        if config_map is None:
+            return None
+        title = f"ConfigMap {config_map['metadata']['name']}"
+        created = datetime.fromisoformat(config_map["metadata"]["creationTimestamp"])
+        before = await self.before()
+        if created >= before:
+            self.ignored(owner, f"{title} is ignored: it was made at {created:{_TIME}}, not before {before:{_TIME}}")
+            return None
+        verdict = judge(config_map, owner, ref)
+        if verdict.fault is Fault.LEFTOVER:
+            raise Blocked(reasons.LEFTOVER, f"{title} {verdict.fault}: {verdict.problem}")
+        if verdict.runtime is None:
+            raise Blocked(reasons.LEGACY_INVALID, f"{title} cannot be used and is left as it is: {verdict.problem}")
+        for note in verdict.notes:
+            _log.info("legacy snapshot read with a note", config_map=title, namespace=owner.namespace, note=note)
+        return verdict.runtime
+
+    async def captured(self, owner: Owner, snapshot: JSON) -> None:
+        """Write the job's ConfigMap beside its snapshot where ``dual-write`` is set. One of somebody else is left."""
+        if self.mode is not Mode.DUAL_WRITE:
+            return
+        wanted = config_map_of(snapshot, owner.owner_reference)
+        if wanted is None:
+            return
+        found = await self._find(owner)
+        references = (found or {"metadata": {}})["metadata"].get("ownerReferences") or []
+        if found is not None and not any(r.get("controller") and r.get("uid") == owner.uid for r in references):
+            name = wanted["metadata"]["name"]
+            self.ignored(owner, f"ConfigMap {name} is not written: it exists and belongs to somebody else")
+            return
+        await self.api.apply(CONFIG_MAP, wanted, field_manager=c.FIELD_MANAGER)
+
+    async def _find(self, owner: Owner) -> JSON | None:
+        try:
+            return await self.api.get(CONFIG_MAP, name_of(owner.name), owner.namespace)
+        except NotFound:
+            return None
