@@ -34,6 +34,8 @@ from trainsnap_controller.manager import (
 )
 from trainsnap_controller.manager.guarded import Guarded
 from trainsnap_controller.manager.manager import Group, Part
+from trainsnap_controller.migration.adopt import Legacy, Mode
+from trainsnap_controller.migration.state import LegacyBefore
 from trainsnap_controller.observe.events import EventRecorder
 from trainsnap_controller.observe.metrics import Metrics
 from trainsnap_controller.queue import WorkQueue
@@ -121,7 +123,9 @@ def build(
     manager.add(Group.SERVICES, Part("events", events.run, stop=events.stop))
     allowed = _add_leader(manager, api, config, namespace, identity, metrics)
     watches = [watch for watch in framework.watches() if watch.requires is None or watch.requires in installed]
-    _add_train_jobs(manager, cache, api, config, events, allowed, metrics, framework, watches)
+    before = LegacyBefore(api, namespace)
+    manager.add(Group.SERVICES, Part("legacyBefore", before.run))
+    _add_train_jobs(manager, cache, api, config, events, allowed, metrics, framework, watches, before)
     for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME):
         _add_runtimes(manager, cache, api, config, resource, allowed, metrics)
     return manager, servers
@@ -231,6 +235,7 @@ def _add_train_jobs(
     metrics: Metrics,
     framework: Framework,
     watches: Iterable[Watch],
+    before: LegacyBefore,
 ) -> None:
     name = "trainjob_controller"
     queue = WorkQueue[Key](name, metrics=metrics.queue(name))
@@ -248,6 +253,7 @@ def _add_train_jobs(
             _now,
             opaque_kinds=_opaque_kinds(config),
             keep_annotations=config.snapshots.keep_annotations,
+            legacy=Legacy(api, before.moment, reporter.legacy_ignored, Mode(config.snapshots.legacy_snapshots)),
         ),
         framework=framework,
         writer=Writer(api, stores.remember, reporter.kept),
