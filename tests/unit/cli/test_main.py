@@ -257,7 +257,7 @@ def test_a_refusal_says_what_was_asked_for(trainsnap: CommandLine, greeter: Path
 def test_the_installed_script_behaves_the_same(nobody: Path) -> None:
     script = Path(sys.executable).with_name("trainsnap")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
-    arguments = [script, "dev", "--kubeconfig", str(nobody)]
+    arguments = [str(script), "dev", "--kubeconfig", str(nobody)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, env=environment, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
