@@ -56,5 +56,5 @@ class BuildError(Exception):
 
 def _shown(value: Any) -> str:
     """The value as JSON, cut where it would drown the rule."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":"))
     return text if len(text) <= 500 else text[:497] + "..."

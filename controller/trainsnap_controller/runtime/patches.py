@@ -7,7 +7,7 @@ replicated job or a container: a name that the runtime lacks is an error, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,12 +109,18 @@ def _unknown_targets(job: Job, known: Names) -> Iterator[FieldError]:
     for entry in job.runtime_patches:
         for item in _jobs(entry):
             if item["name"] not in known:
-                rule = f"the runtime has no replicated job named {item['name']!r}"
+                rule = f"the runtime has no replicated job named {item['name']!r}{_instead(known)}"
                 yield FieldError(PATH, entry.get("manager"), rule)
         for name, key, container in patched_containers(entry):
             if name in known and container["name"] not in known[name][key]:
-                rule = f"replicated job {name!r} of the runtime has no {dict(_LISTS)[key]} named {container['name']!r}"
-                yield FieldError(PATH, entry.get("manager"), rule)
+                what = f"replicated job {name!r} of the runtime has no {dict(_LISTS)[key]} named {container['name']!r}"
+                yield FieldError(PATH, entry.get("manager"), what + _instead(known[name][key]))
+
+
+def _instead(names: Iterable[str]) -> str:
+    """What could have been named, unless there is nothing, or too much to read."""
+    found = sorted(names)
+    return f"; it has {', '.join(found)}" if 0 < len(found) <= 20 else ""
 
 
 def _known_only(partial: JSON, known: Names) -> JSON:

@@ -124,7 +124,7 @@ def test_reserved_variables_of_torch_are_listed_in_one_rule() -> None:
     names = ["PET_NNODES", "OK", "PET_MASTER_ADDR"]
     a_job = job({"env": [{"name": name, "value": "1"} for name in names]})
     (rule,) = rules(a_job, runtime(ml={"torch": {}}))
-    assert rule.startswith('spec.trainer.env: Invalid value: ["PET_MASTER_ADDR", "PET_NNODES"]')
+    assert rule.startswith('spec.trainer.env: Invalid value: ["PET_MASTER_ADDR","PET_NNODES"]')
     assert rules(a_job, runtime(ml={})) == []
 
 
