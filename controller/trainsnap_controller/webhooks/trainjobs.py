@@ -62,6 +62,9 @@ class TrainJobs:
         """Judge a TrainJob that is created or changed."""
         job = Job.from_json(question.obj)
         old = None if question.old is None else Job.from_json(question.old)
+        if not job.runtime_ref.name:
+            # The schema lets a whole spec be missing, also on update; whatever is in spec is checked there.
+            return refusal([FieldError(_REF, None, "must name the runtime to start from", Kind.REQUIRED)])
         try:
             found = await self._of_new(job) if old is None else await self._of_old(job)
             if isinstance(found, FieldError):
@@ -88,8 +91,6 @@ class TrainJobs:
 
     async def _of_new(self, job: Job) -> Blueprint | FieldError:
         """The live runtime that a new job names."""
-        if not job.runtime_ref.name:
-            return FieldError(_REF, None, "must name the runtime to start from", Kind.REQUIRED)
         resource = BUILT_IN_KINDS.get(job.runtime_ref.key) or self.opaque_kinds.get(job.runtime_ref.key)
         if resource is None:
             known = ", ".join(sorted([*BUILT_IN_KINDS, *self.opaque_kinds]))

@@ -76,7 +76,7 @@ async def test_messages_name_the_value_and_what_would_be_accepted() -> None:
     )
     assert (await review(runtime(rjob("node", box("main"), box("log"))))).message == (
         "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers: Invalid value: "
-        '["main", "log"]: must contain a container named \'node\', since the label '
+        '["main","log"]: must contain a container named \'node\', since the label '
         "trainer.kubeflow.org/trainjob-ancestor-step says 'trainer'"
     )
 

@@ -105,7 +105,7 @@ MISSING = [
 @pytest.mark.parametrize(("kind", "want"), MISSING)
 async def test_a_runtime_must_exist_first(kind: str, want: str) -> None:
     answer = await judged(Server(), train_job(kind=kind))
-    value = f'{{"name": "rt", "apiGroup": "trainer.kubeflow.org", "kind": "{kind}"}}'
+    value = f'{{"name":"rt","apiGroup":"trainer.kubeflow.org","kind":"{kind}"}}'
     assert answer.message == f"spec.runtimeRef: Invalid value: {value}: {want}: create it before the TrainJob"
     assert answer.code == 403
 
