@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from support.certificates import Authority
 from support.cluster import Cluster, eventually
 from trainsnap_api.transport import TransportError
 from trainsnap_api.transport.resources import CONFIG_MAP, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
@@ -30,6 +31,7 @@ from trainsnap_controller.webhooks.certs_manager import CertManager
 from trainsnap_controller.webhooks.certs_model import fingerprint
 from trainsnap_controller.webhooks.certs_policy import Policy
 from trainsnap_controller.webhooks.certs_secret import OwnSecret
+from trainsnap_controller.webhooks.certs_sources import ForeignSecret
 
 pytestmark = [pytest.mark.anyio, pytest.mark.api]
 
@@ -281,6 +283,54 @@ async def test_nothing_is_written_while_nothing_changes(cluster: Cluster) -> Non
             (await cluster.api.get(VALIDATING_WEBHOOK_CONFIGURATION, found.name))["metadata"]["resourceVersion"],
         ]
         assert after == before
+
+
+async def test_certificates_of_somebody_else_are_used_when_both_they_and_their_bundle_are_there(
+    cluster: Cluster,
+) -> None:
+    authority = Authority("an issuer")
+    found = Fleet(cluster)
+    certs = CertManager(
+        ForeignSecret(cluster.api, cluster.namespace, "issued"),
+        configurations=lambda on_change: Configurations(
+            cluster.api, [(VALIDATING_WEBHOOK_CONFIGURATION, found.name)], on_change
+        ),
+        inject=False,
+        poll_seconds=0.2,
+    )
+    server = HttpServer("test", allow_everything(), "127.0.0.1:0", tls=certs.ssl_context)
+    found.replicas.append(Replica(certs, server))
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(certs.run()), tasks.create_task(server.run())]
+        await found.configure()
+        title = f"Secret {cluster.namespace}/issued"
+        await eventually(
+            lambda: _value(certs.problems()),
+            lambda lines: lines == [f"{title} does not exist; cert-manager makes it from a Certificate"],
+            what="it says what is missing",
+        )
+        pair = authority.issue("webhooks", addresses=("127.0.0.1",))
+        data = {"tls.crt": pair.certificate, "tls.key": pair.key, "ca.crt": authority.pem}
+        encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
+        metadata = {"name": "issued", "namespace": cluster.namespace}
+        await cluster.api.create(SECRET, {"metadata": metadata, "type": "kubernetes.io/tls", "data": encoded})
+        untrusted = (
+            f"ValidatingWebhookConfiguration {found.name}: allow.certs.test, second.certs.test: caBundle does not"
+        )
+        await eventually(
+            lambda: _value(certs.problems()),
+            lambda lines: len(lines) == 1 and lines[0].startswith(untrusted),
+            what="the bundle is awaited, not written",
+        )
+        bundle = [
+            {"op": "add", "path": f"/webhooks/{position}/clientConfig/caBundle", "value": encoded["ca.crt"]}
+            for position in range(2)
+        ]
+        await cluster.api.json_patch(VALIDATING_WEBHOOK_CONFIGURATION, found.name, None, bundle)
+        await found.in_order()
+        await cluster.api.delete(VALIDATING_WEBHOOK_CONFIGURATION, found.name)
+        for task in running:
+            task.cancel()
 
 
 async def _value(value: Any) -> Any:
