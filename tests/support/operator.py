@@ -55,7 +55,9 @@ class Operator:
         self._urls = {}
         end = time.monotonic() + START_SECONDS
         while (line := _next(lines, end)) != "READY":
-            assert line is not None, f"the operator did not get ready:\n{self.tail()}"
+            if line is None:
+                self.kill()
+                raise AssertionError(f"the operator did not get ready:\n{self.tail()}")
             name, _, url = line.partition(" ")
             self._urls[name] = url
 
@@ -95,6 +97,10 @@ class Operator:
         """SIGCONT."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
+
+    def url(self, server: str) -> str:
+        """Where one of its servers listens: ``health``, ``metrics``, ``webhooks`` or ``status``."""
+        return self._urls[server]
 
     def get(self, server: str, path: str) -> tuple[int, str]:
         """GET a path of its ``health`` or ``metrics`` server: the HTTP status and the text."""

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from trainsnap_api.transport.kubeconfig import KubeconfigSource
 
 _CONTENT_TYPE = "application/json"
+PROBE_SECONDS = 10.0
+"""How long a server may take for its first answer, retries included, before it counts as unreachable."""
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS"})
 _REPEATABLE_PATCHES = frozenset({APPLY, MERGE_PATCH})
 
@@ -105,7 +107,7 @@ class Transport:
 
     async def _probe(self) -> None:
         try:
-            await self.server_version()
+            await self.request("GET", "/version", timeout=PROBE_SECONDS)
         except Disconnected as error:
             await self.aclose()
             raise ConfigurationError(str(error)) from error
@@ -150,19 +152,23 @@ class Transport:
         params: Params | None = None,
         body: JSON | Sequence[Any] | bytes | None = None,
         content_type: str = _CONTENT_TYPE,
+        accept: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the whole call, also its waits between attempts
         retry: bool = True,
         idempotent: bool | None = None,
     ) -> Response:
         """One call to an encoded absolute path; the answer when it is a 2xx, else its ApiError.
 
-        ``timeout`` bounds the whole call in seconds, retries included. ``idempotent``: whether it may be repeated after
+        ``accept`` is for the few paths that have no ``application/json``. ``timeout`` bounds the whole call in seconds,
+        retries included. ``idempotent``: whether it may be repeated after
         it may have reached the server; None: reads, applies and merge patches may.
         """
         if idempotent is None:
             idempotent = method in _REPEATABLE or (method == "PATCH" and content_type in _REPEATABLE_PATCHES)
         content = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
         headers = {"Content-Type": content_type} if content is not None else {}
+        if accept is not None:
+            headers["Accept"] = accept
         call = Call(method, paths.check(path), query(params), headers, content, idempotent)
         return await self._caller.call(call, within=timeout, retry=retry)
 
