@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from trainsnap_codegen.crd import crd_files
 from trainsnap_codegen.docs import docs_files
+from trainsnap_codegen.faces import face_files
 from trainsnap_codegen.gomodules import GoUnavailableError
 from trainsnap_codegen.layout import Layout, SchemaError
 from trainsnap_codegen.mergekeys import merge_key_files
@@ -33,6 +34,7 @@ def generate(layout: Layout) -> dict[Path, str]:
     return {
         **crd_files(layout, sources),
         **model_files(layout, sources),
+        **face_files(layout),
         **merge_key_files(layout, sources),
         **rbac_files(layout),
         **docs_files(layout),
@@ -44,6 +46,7 @@ def folders(layout: Layout) -> list[Path]:
     return [
         layout.root / "crds",
         layout.root / "api" / "trainsnap_api" / "_generated",
+        layout.root / "api" / "trainsnap_api" / "client" / "_generated",
         layout.root / "controller" / "trainsnap_controller" / "runtime" / "_generated",
         layout.root / "docs" / "reference",
     ]

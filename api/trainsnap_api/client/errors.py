@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the client can raise: the errors of the transport, and a few that only make sense for typed objects.
+
+All of them derive from TransportError, so one ``except`` catches what the cluster can do to a caller; misuse is a
+ValueError or TypeError, raised before anything is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from trainsnap_api.transport.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Cause,
+    ConfigurationError,
+    Conflict,
+    Disconnected,
+    Expired,
+    Forbidden,
+    InternalError,
+    Invalid,
+    InvalidName,
+    KindNotServed,
+    MalformedResponse,
+    NotFound,
+    ResponseTooLarge,
+    ServerTimeout,
+    TimedOut,
+    TooLarge,
+    TooManyRequests,
+    TransportClosed,
+    TransportError,
+    Unauthorized,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+    from trainsnap_api.client.values import Progress
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "BadRequest",
+    "Cause",
+    "ConfigurationError",
+    "Conflict",
+    "Disconnected",
+    "Expired",
+    "Forbidden",
+    "InternalError",
+    "Invalid",
+    "InvalidName",
+    "JobDeleted",
+    "JobEnded",
+    "JobFailed",
+    "KindNotServed",
+    "MalformedResponse",
+    "NotFound",
+    "NotUnderstood",
+    "ResponseTooLarge",
+    "ServerTimeout",
+    "TimedOut",
+    "TooLarge",
+    "TooManyRequests",
+    "TransportClosed",
+    "TransportError",
+    "Unauthorized",
+    "Unavailable",
+    "UnknownFields",
+    "WaitTimedOut",
+]
+
+
+class UnknownFields(BadRequest):
+    """400 of strict field validation: the server does not know ``fields``. It is older than what wrote them, or newer
+    and has dropped them, or they are misspelled. Nothing was stored."""
+
+    fields: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, error: BadRequest) -> UnknownFields | None:
+        """The same answer as this error; None when it is about something else."""
+        if "strict decoding error" not in error.message:
+            return None
+        found = cls(
+            error.message,
+            status=error.status,
+            reason=error.reason,
+            causes=error.causes,
+            method=error.method,
+            path=error.path,
+            details=error.details,
+        )
+        found.fields = tuple(dict.fromkeys(re.findall(r'unknown field "([^"]+)"', error.message)))
+        return found
+
+
+class NotUnderstood(MalformedResponse):
+    """The server holds an object whose known fields have other types than here: it is newer than this client."""
+
+    @classmethod
+    def of(cls, what: str, error: ValidationError) -> NotUnderstood:
+        """Names the first field that does not fit."""
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        return cls(f"{what}: {field}: {first['msg']}{more}")
+
+
+class JobEnded(TransportError):
+    """The job reached ``progress.state``, which it never leaves, and it is not a state that was waited for."""
+
+    def __init__(self, message: str, progress: Progress) -> None:
+        super().__init__(message)
+        self.progress = progress
+
+
+class JobFailed(JobEnded):
+    """The job failed; the message says why, in the operator's words."""
+
+
+class JobDeleted(TransportError):
+    """The job was deleted while it was waited for, or replaced by another one of its name. ``progress``: its last."""
+
+    def __init__(self, message: str, progress: Progress) -> None:
+        super().__init__(message)
+        self.progress = progress
+
+
+class WaitTimedOut(TransportError, TimeoutError):
+    """The time allowed is over; ``progress`` is what was seen last. The job itself goes on."""
+
+    def __init__(self, message: str, progress: Progress) -> None:
+        super().__init__(message)
+        self.progress = progress
