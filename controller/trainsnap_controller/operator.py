@@ -48,6 +48,10 @@ from trainsnap_controller.reconcile.trainjob import TrainJobReconciler
 from trainsnap_controller.runtime.extension import Watch
 from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.snapshot.capture import Snapshots
+from trainsnap_controller.statusserver.app import StatusApp
+from trainsnap_controller.statusserver.authority import AuthorityWatch
+from trainsnap_controller.statusserver.authorizer import Authorizer
+from trainsnap_controller.statusserver.issuer import ClusterIssuer
 from trainsnap_controller.webhooks.app import handlers, webhook_app
 from trainsnap_controller.webhooks.certs_manager import CertManager
 
@@ -66,6 +70,7 @@ class Servers:
     health: HttpServer | None
     metrics: HttpServer | None
     webhooks: HttpServer | None = None
+    status: HttpServer | None = None
 
 
 class Registration(Protocol):
@@ -94,6 +99,18 @@ class Admission:
     registration: Registration | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """The status server of one process, with the certificate of the webhooks.
+
+    ``api`` writes with a rate limit of its own, so that chatty pods slow down nothing else; ``address`` is where it
+    listens.
+    """
+
+    api: Transport
+    address: str
+
+
 def build(
     api: Transport,
     config: Configuration,
@@ -104,12 +121,14 @@ def build(
     framework: Framework,
     installed: Collection[Resource],
     admission: Admission | None = None,
+    reporting: Reporting | None = None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> tuple[Manager, Servers]:
     """The operator, ready to run.
 
     ``namespace`` is its own; ``identity`` names this process in the Lease; ``installed`` are those kinds, of the ones
-    that plugins can do without, that the cluster has. Without ``admission`` there are no webhooks.
+    that plugins can do without, that the cluster has. Without ``admission`` there are no webhooks, without
+    ``reporting``, which needs it, no status server.
 
     Raises ``ListenError`` when a port cannot be had.
     """
@@ -125,7 +144,9 @@ def build(
     watches = [watch for watch in framework.watches() if watch.requires is None or watch.requires in installed]
     before = LegacyBefore(api, namespace)
     manager.add(Group.SERVICES, Part("legacyBefore", before.run))
-    _add_train_jobs(manager, cache, api, config, events, allowed, metrics, framework, watches, before)
+    queue = _add_train_jobs(manager, cache, api, config, events, allowed, metrics, framework, watches, before)
+    if reporting is not None and admission is not None:
+        servers = replace(servers, status=_add_status_server(manager, reporting, admission.certificates, cache, queue))
     for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME):
         _add_runtimes(manager, cache, api, config, resource, allowed, metrics)
     return manager, servers
@@ -183,6 +204,32 @@ def _add_webhooks(
     return server
 
 
+def _add_status_server(
+    manager: Manager, reporting: Reporting, certificates: CertManager, cache: Cache, queue: WorkQueue[Key]
+) -> HttpServer:
+    """The status server, in every replica. Without keys to check tokens with it answers that it cannot, and readiness
+    says so but holds: admission, which the same process serves, must not depend on it."""
+    issuer = ClusterIssuer(reporting.api)
+    app = StatusApp(reporting.api, Authorizer(issuer))
+    server = HttpServer("status", app, reporting.address, tls=certificates.ssl_context)
+    manager.add_server(server)
+    manager.add(Group.SERVICES, Part("token keys", issuer.run))
+
+    def wake() -> None:
+        for entry in cache.informer(TRAIN_JOB).store:
+            queue.add(entry.key)
+
+    manager.add(Group.CONTROLLERS, Part("authority", AuthorityWatch(lambda: certificates.ca_bundle, wake).run))
+    manager.health.add_live("status-server-healthz", lambda: Health(True, issuer.problem))
+    manager.health.add_ready(
+        "status-server-readyz",
+        lambda: Health(
+            certificates.served is not None, issuer.problem if certificates.served else "no certificate yet"
+        ),
+    )
+    return server
+
+
 def _registering(registration: Registration, port: int) -> Part:
     registered = asyncio.Event()
 
@@ -236,7 +283,8 @@ def _add_train_jobs(
     framework: Framework,
     watches: Iterable[Watch],
     before: LegacyBefore,
-) -> None:
+) -> WorkQueue[Key]:
+    """The controller of TrainJobs. Returns its queue, for other reasons to look at a job."""
     name = "trainjob_controller"
     queue = WorkQueue[Key](name, metrics=metrics.queue(name))
     last_words = LastWords()
@@ -264,6 +312,7 @@ def _add_train_jobs(
     manager.add_controller(
         Controller(name, queue, reconciler.reconcile, workers, allowed=allowed, metrics=metrics.controller(name))
     )
+    return queue
 
 
 def _add_runtimes(

@@ -19,14 +19,14 @@ from trainsnap_controller import constants as c
 from trainsnap_controller.cli import manifests
 from trainsnap_controller.cli.admission import LOOPBACK, ByUrl, listen_address, split
 from trainsnap_controller.cli.install import install, remove
-from trainsnap_controller.cli.run import limited, serve, unlimited
+from trainsnap_controller.cli.run import for_reports, limited, serve, unlimited
 from trainsnap_controller.cli.tokens import TokenSource
 from trainsnap_controller.config import Configuration
 from trainsnap_controller.config.load import with_gates
 from trainsnap_controller.config.model import ClientConnection, Health
 from trainsnap_controller.config.model import Metrics as MetricsSection
 from trainsnap_controller.observe.metrics import Metrics
-from trainsnap_controller.operator import Admission, Servers
+from trainsnap_controller.operator import Admission, Reporting, Servers
 from trainsnap_controller.webhooks.certs_manager import from_configuration
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -64,15 +64,23 @@ async def dev(
         async with (
             await connect(limited(configuration, metrics)) as api,
             await connect(unlimited(metrics)) as reads,
+            await connect(for_reports(configuration, metrics)) as reports,
         ):
             certificates = from_configuration(
                 api, configuration, namespace=c.NAMESPACE, hosts=(webhook_host,), metrics=metrics.certificates()
             )
             registration = ByUrl(installer, webhooks, webhook_host, certificates, answered=metrics.webhooks_reached)
-            port = 0 if config is None else configuration.webhook.port
-            admission = Admission(reads, certificates, listen_address(webhook_host, port), registration)
+            port, status_port = configuration.webhook.port, configuration.status_server.port
+            if config is None:
+                port = status_port = 0
             return await serve(
-                api, configuration, namespace=c.NAMESPACE, metrics=metrics, admission=admission, on_ready=_announce
+                api,
+                configuration,
+                namespace=c.NAMESPACE,
+                metrics=metrics,
+                admission=Admission(reads, certificates, listen_address(webhook_host, port), registration),
+                reporting=Reporting(reports, listen_address(webhook_host, status_port)),
+                on_ready=_announce,
             )
 
 
@@ -90,7 +98,7 @@ async def clean(kubeconfig: Path, context: str | None) -> int:
 
 def _announce(servers: Servers) -> None:
     """Tell whoever started this process where it listens and that it is ready."""
-    for server in (servers.health, servers.metrics, servers.webhooks):
+    for server in (servers.health, servers.metrics, servers.webhooks, servers.status):
         if server is not None:
             print(f"{server.name} {server.scheme}://127.0.0.1:{server.port}")
     print("READY", flush=True)

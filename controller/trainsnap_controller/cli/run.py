@@ -14,7 +14,8 @@ from trainsnap_controller import constants as c
 from trainsnap_controller import operator
 from trainsnap_controller.config import ConfigError, Configuration
 from trainsnap_controller.observe.metrics import Metrics
-from trainsnap_controller.operator import Admission, Servers
+from trainsnap_controller.operator import Admission, Reporting, Servers
+from trainsnap_controller.runtime.plugins.trainjobstatus import StatusServer
 from trainsnap_controller.runtime.registry import standard
 from trainsnap_controller.webhooks.certs_manager import from_configuration
 
@@ -34,12 +35,19 @@ async def run(config: Configuration, *, kubeconfig: Path | None, context: str | 
     async with (
         await connect(limited(config, metrics)) as api,
         await connect(unlimited(metrics)) as reads,
+        await connect(for_reports(config, metrics)) as reports,
     ):
         namespace = api.namespace if in_cluster else c.NAMESPACE
         address = f"{config.webhook.host}:{config.webhook.port}"
         certificates = from_configuration(api, config, namespace=namespace, metrics=metrics.certificates())
-        admission = Admission(reads, certificates, address)
-        return await serve(api, config, namespace=namespace, metrics=metrics, admission=admission)
+        return await serve(
+            api,
+            config,
+            namespace=namespace,
+            metrics=metrics,
+            admission=Admission(reads, certificates, address),
+            reporting=Reporting(reports, f"{config.webhook.host}:{config.status_server.port}"),
+        )
 
 
 def limited(config: Configuration, metrics: Metrics) -> TransportSettings:
@@ -55,6 +63,14 @@ def unlimited(metrics: Metrics) -> TransportSettings:
     return TransportSettings(on_request=metrics.rest_client("kubernetes"))
 
 
+def for_reports(config: Configuration, metrics: Metrics) -> TransportSettings:
+    """The settings of the connection that the status server writes through. A rate of 0 is no limit."""
+    section = config.status_server
+    return TransportSettings(
+        qps=section.qps or None, burst=section.burst or None, on_request=metrics.rest_client("kubernetes")
+    )
+
+
 async def serve(
     api: Transport,
     config: Configuration,
@@ -62,12 +78,17 @@ async def serve(
     namespace: str,
     metrics: Metrics,
     admission: Admission | None = None,
+    reporting: Reporting | None = None,
     on_ready: Callable[[Servers], None] = lambda servers: None,
 ) -> int:
-    """Run the operator over a connection until a signal. Returns the exit code."""
+    """Run the operator over a connection until a signal. Returns the exit code.
+
+    ``reporting`` is used while the feature gate ``TrainJobStatus`` is open.
+    """
+    reporting = reporting if config.gate("TrainJobStatus") else None
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     found: list[Servers] = []
-    framework = standard()
+    framework = standard(status_server=None if reporting is None else _status_server(config, namespace))
     optional = {watch.requires for watch in framework.watches() if watch.requires is not None}
     manager, servers = operator.build(
         api,
@@ -78,7 +99,19 @@ async def serve(
         framework=framework,
         installed={resource for resource in optional if await api.served(resource)},
         admission=admission,
+        reporting=reporting,
         on_ready=lambda: on_ready(found[0]),
     )
     found.append(servers)
     return await manager.run()
+
+
+def _status_server(config: Configuration, namespace: str) -> StatusServer:
+    """Where pods find the status server, and what they trust it by."""
+    certificates = config.cert_management
+    return StatusServer(
+        namespace,
+        certificates.webhook_service_name,
+        config.status_server.port,
+        certificates.webhook_secret_name,
+    )

@@ -104,8 +104,11 @@ class StatusApp:
             raise Refused(422, "Invalid", "Invalid payload") from error
         if reported is None:
             return {}
+        # A missing time is sent as null, as the reference does: without it an empty report is no object to the API
+        # server, and its words are about that instead of about the time.
+        reported = {**reported, "lastUpdatedTime": reported.get("lastUpdatedTime")}
         await _within_seconds(self._write(namespace, name, reported))
-        return {"trainerStatus": {**reported, "lastUpdatedTime": reported.get("lastUpdatedTime")}}
+        return {"trainerStatus": reported}
 
     async def _authorize(self, request: Request, namespace: str, name: str) -> None:
         try:

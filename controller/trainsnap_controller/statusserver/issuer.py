@@ -23,6 +23,8 @@ JSON = dict[str, Any]
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
 KEY_SET: Final = "/openid/v1/jwks"
+KEY_SET_TYPE: Final = "application/jwk-set+json"
+"""The only type in which the API server (1.36) has it: plain JSON is answered with 406."""
 FRESH_SECONDS: Final = 300.0
 """For how long keys are used without looking again: a key that was withdrawn stops counting after this."""
 PAUSE_SECONDS: Final = 10.0
@@ -38,7 +40,7 @@ class NotKnown(Exception):
 class Reads(Protocol):
     """The request that is needed."""
 
-    async def request(self, method: str, path: str) -> Response: ...
+    async def request(self, method: str, path: str, *, accept: str | None = None) -> Response: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class ClusterIssuer:
         self._tried_at = self._clock.now()
         try:
             document = (await self._api.request("GET", DISCOVERY)).json()
-            keys = keys_of((await self._api.request("GET", KEY_SET)).json())
+            keys = keys_of((await self._api.request("GET", KEY_SET, accept=KEY_SET_TYPE)).json())
             name = document.get("issuer")
             if not isinstance(name, str) or not name or not keys:
                 raise ValueError(f"{DISCOVERY} and {KEY_SET} name no issuer or no usable key")

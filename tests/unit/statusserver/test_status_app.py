@@ -106,7 +106,7 @@ async def test_a_report_without_time_is_left_to_the_schema() -> None:
     api = Api()
     got = await call(StatusApp(api, Everybody()), body({}))
     assert got.json() == {"trainerStatus": {"lastUpdatedTime": None}}
-    assert api.applied[0]["status"] == {"trainerStatus": {}}
+    assert api.applied[0]["status"] == {"trainerStatus": {"lastUpdatedTime": None}}
 
 
 NOT_FOUND = failure(404, "NotFound", "Not found")

@@ -39,8 +39,9 @@ class Api:
         self.down = False
         self.requests = 0
 
-    async def request(self, method: str, path: str) -> Response:
+    async def request(self, method: str, path: str, *, accept: str | None = None) -> Response:
         assert method == "GET"
+        assert (path == KEY_SET) == (accept == "application/jwk-set+json")
         await asyncio.sleep(0)
         self.requests += 1
         if self.down:

@@ -83,7 +83,8 @@ def test_times_come_out_in_utc_and_whole_seconds(text: str, want: str) -> None:
         *(
             pytest.param(json.dumps({"trainerStatus": {"lastUpdatedTime": text}}).encode(), id=f"time {text!r}")
             for text in ("", "now", "2026-05-06", "2026-05-06T07:08:09", "2026-13-01T00:00:00Z", 1,
-                         "2026-05-06 07:08:09Z", "2026-05-06T07:08:60Z", "0001-01-01T00:00:00+10:00", "2026-05-06t07:08:09z")
+                         "2026-05-06 07:08:09Z", "2026-05-06T07:08:60Z",
+                         "0001-01-01T00:00:00+10:00", "2026-05-06t07:08:09z")
         ),
     ],
 )  # fmt: skip
