@@ -179,7 +179,7 @@ async def test_a_lost_snapshot_and_a_lost_runtime(operator: Operator, cluster: C
     assert condition(job, "Blocked") is None, "a finished job is not blocked"
 
 
-async def test_a_jobset_from_before_snapshots_makes_a_legacy_job(operator: Operator, cluster: Cluster) -> None:
+async def test_a_jobset_without_a_record_is_not_taken_for_an_older_one(operator: Operator, cluster: Cluster) -> None:
     async with without_webhooks(cluster.api, cluster.namespace):
         operator.pause()
         await cluster.create(runtime("rt", cluster.namespace))
@@ -195,8 +195,8 @@ async def test_a_jobset_from_before_snapshots_makes_a_legacy_job(operator: Opera
             }
         )
         operator.resume()
-    taken = await cluster.until(TRAINING_RUNTIME_SNAPSHOT, "job")
-    assert taken["source"]["origin"] == "LegacyJob"
+    assert "the JobSet does not say what it was built from" in await blocked(cluster, "SnapshotLost")
+    assert await cluster.find(TRAINING_RUNTIME_SNAPSHOT, "job") is None
     assert image_of(await cluster.get(JOB_SET, "job")) == "acme/before:1"
 
 
