@@ -33,10 +33,14 @@ class Stores(Protocol):
 class LastWords:
     """The last state of JobSets that were finished when they were deleted, until their TrainJob has recorded it.
 
-    Without this a JobSet that completes and is removed by its TTL within a moment would be built a second time.
+    Without this a JobSet that completes and is removed by its TTL within a moment would be built a second time. A
+    process that stands by hears them too and reconciles nothing, so ``sources`` keeps and forgets by what is watched.
     """
 
     _states: dict[Key, JSON] = field(default_factory=dict)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._states
 
     def keep(self, key: Key, job_set: JSON) -> None:
         """Remember a deleted JobSet's state."""

@@ -17,7 +17,7 @@ from trainsnap_api.transport.resources import (
     TRAINING_RUNTIME,
     TRAINING_RUNTIME_SNAPSHOT,
 )
-from trainsnap_controller.cache import Cache, CacheEvent, Entry, Handler, Key
+from trainsnap_controller.cache import Cache, CacheEvent, Entry, Handler, Key, Store
 from trainsnap_controller.queue import WorkQueue
 from trainsnap_controller.reconcile.gather import LastWords, owner_name
 from trainsnap_controller.runtime import status
@@ -65,6 +65,7 @@ def connect(cache: Cache, queue: WorkQueue[Key], last_words: LastWords, watches:
     jobs = cache.informer(TRAIN_JOB)
     jobs.add_index(BY_RUNTIME, _runtime_of)
     jobs.add_index(SUSPENDED, lambda entry: [entry.namespace] if _paused(entry) else [])
+    jobs.add_handler(lambda event: _forget_end(event, last_words))
     jobs.add_handler(lambda event: queue.add(event.key))
     # A snapshot's owner reference may have been taken off; its name always says whose it is.
     snapshots = cache.informer(TRAINING_RUNTIME_SNAPSHOT)
@@ -72,18 +73,28 @@ def connect(cache: Cache, queue: WorkQueue[Key], last_words: LastWords, watches:
     for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME):
         cache.informer(resource).add_handler(_runtime(cache, queue, resource))
     snapshots.add_index(BY_RUNTIME_CLASS, _runtime_classes_of)
-    cache.informer(JOB_SET).add_handler(lambda event: _remember_end(event, last_words))
+    cache.informer(JOB_SET).add_handler(lambda event: _remember_end(event, jobs.store, last_words))
     for watch in watches:
         cache.informer(watch.resource).add_handler(_HANDLERS[watch.maps](cache, queue))
 
 
-def _remember_end(event: CacheEvent, last_words: LastWords) -> None:
-    """Keep the last state of a JobSet that was finished when it was deleted."""
-    owner = owner_name(event.entry)
-    if event.type == "deleted" and owner is not None:
-        state = event.entry.object()
-        if any(status.is_true(state.get("status"), kind) for kind in ("Completed", "Failed")):
-            last_words.keep(Key(event.key.namespace, owner), state)
+def _remember_end(event: CacheEvent, jobs: Store, last_words: LastWords) -> None:
+    """Keep the last state of a JobSet that was finished when it was deleted, while its TrainJob does not say so."""
+    owner, name = event.entry.controller, owner_name(event.entry)
+    if event.type != "deleted" or owner is None or name is None:
+        return
+    job = jobs.get(event.key.namespace, name)
+    if job is None or job.uid != owner.uid or status.finished(job.object().get("status")):
+        return
+    state = event.entry.object()
+    if any(status.is_true(state.get("status"), kind) for kind in ("Completed", "Failed")):
+        last_words.keep(job.key, state)
+
+
+def _forget_end(event: CacheEvent, last_words: LastWords) -> None:
+    """Drop what is kept of a TrainJob that is gone or has recorded its end, whichever process recorded it."""
+    if event.key in last_words and (event.new is None or status.finished(event.new.object().get("status"))):
+        last_words.forget(event.key)
 
 
 def _by_owner(cache: Cache, queue: WorkQueue[Key]) -> Handler:
