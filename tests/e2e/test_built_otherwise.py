@@ -141,14 +141,16 @@ async def test_the_difference_is_told_once_and_nothing_is_written_again(operator
     assert image_of(kept) == OLDER
     await quiet(operator)
     writes = operator.writes()
-    await touched(operator, cluster, *["job"] * 5)
+    for _ in range(5):
+        await touched(operator, cluster, "job")
     assert operator.writes() == writes, "a paused job"
     await suspended(cluster, "job", False)
     await pods.running("job")
     await cluster.until(TRAIN_JOB, "job", lambda seen: seen["status"]["jobsStatus"][0]["ready"] == 1)
     await quiet(operator)
     writes = operator.writes()
-    await touched(operator, cluster, *["job"] * 5)
+    for _ in range(5):
+        await touched(operator, cluster, "job")
     assert operator.writes() == writes, "a running job"
     assert operator.stop() == 0
     operator.start()
