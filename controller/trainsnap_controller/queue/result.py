@@ -27,8 +27,13 @@ Result = Done | RequeueAfter
 class RetryableError(Exception):
     """The reconcile could not be finished, for a reason that is understood and may pass: tried again with backoff.
 
-    Logged as one line; any exception that is not of a known type is logged with its traceback as well.
+    Logged as one line; any exception that is not of a known type is logged with its traceback as well. ``within``: the
+    seconds after which the key must be looked at again, however long its backoff has become.
     """
+
+    def __init__(self, message: str, *, within: float | None = None) -> None:
+        super().__init__(message)
+        self.within = within
 
 
 class TerminalError(Exception):

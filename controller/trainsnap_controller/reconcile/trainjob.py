@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 from trainsnap_api.transport import TransportError
@@ -164,17 +164,18 @@ def _blocked_by(error: BuildError) -> Blocked:
     return Blocked(reasons.BUILD_WAITS if error.retried else reasons.BUILD_FAILED, str(error))
 
 
-def _result(failure: Exception | None, requeue_after: Any) -> Result:
-    """What the queue is told: transient failures are retried with growing pauses, others wait for their cause."""
+def _result(failure: Exception | None, requeue_after: timedelta | None) -> Result:
+    """What the queue is told: transient failures are retried with growing pauses, others wait for their cause.
+
+    Whatever is in the way, the job is looked at when its deadline has come.
+    """
+    seconds = None if requeue_after is None else requeue_after.total_seconds()
     match failure:
-        case None if requeue_after is None:
-            return Done()
         case None:
-            return RequeueAfter(requeue_after.total_seconds())
+            return Done() if seconds is None else RequeueAfter(seconds)
         case Blocked() if not failure.reason.retried:
-            seconds = SLOW_RETRY_SECONDS if requeue_after is None else requeue_after.total_seconds()
-            return RequeueAfter(min(seconds, SLOW_RETRY_SECONDS))
+            return RequeueAfter(SLOW_RETRY_SECONDS if seconds is None else min(seconds, SLOW_RETRY_SECONDS))
         case Blocked() | CacheBehind() | TransportError():
-            raise RetryableError(str(failure)) from failure
+            raise RetryableError(str(failure), within=seconds) from failure
         case _:
             raise failure

@@ -81,6 +81,19 @@ async def test_done_leaves_the_key_alone_and_forgets_its_failures() -> None:
         assert r.count("controller_runtime_reconcile_total", result="error") == 1
 
 
+async def test_a_failure_comes_back_in_time_however_long_its_backoff_has_become() -> None:
+    asked, reconcile = answers(*[RetryableError("blocked")] * 15, RetryableError("blocked", within=10))
+    async with running(reconcile) as r:
+        r.queue.add(A)
+        for pause in range(15):
+            await r.clock.advance(0.005 * 2**pause)
+        assert len(asked) == 16
+        await r.clock.advance(9)
+        assert len(asked) == 16
+        await r.clock.advance(1)
+        assert len(asked) == 17
+
+
 async def test_requeue_after_comes_back_when_it_is_due() -> None:
     asked, reconcile = answers(RequeueAfter(30))
     async with running(reconcile) as r:
