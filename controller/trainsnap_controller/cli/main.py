@@ -22,9 +22,12 @@ from trainsnap_controller.cli import run as run_command
 from trainsnap_controller.cli.admission import LOOPBACK
 from trainsnap_controller.cli.certs import certs
 from trainsnap_controller.cli.install import InstallError
+from trainsnap_controller.cli.migrate import app as migrate
 from trainsnap_controller.config import ConfigError, load
 from trainsnap_controller.config.load import with_gates
 from trainsnap_controller.manager import ListenError
+from trainsnap_controller.migration.command import MigrationError
+from trainsnap_controller.migration.journal import JournalError
 from trainsnap_controller.observe.logging import configure_logging
 
 app = typer.Typer(
@@ -102,6 +105,7 @@ def dev(
 
 
 app.command()(certs)
+app.add_typer(migrate, name="migrate")
 
 
 @app.command()
@@ -128,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except ApiError as error:
         return _fail(f"the API server refuses {error.method} {error.path}: {error.message}", 1)
-    except (ConfigError, InstallError, ListenError, TransportError) as error:
+    except (ConfigError, InstallError, JournalError, ListenError, MigrationError, TransportError) as error:
         return _fail(str(error), 1)
 
 

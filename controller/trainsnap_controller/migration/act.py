@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries out what was decided about one job: the only writing part of ``trainsnap migrate``.
+
+Every write can be repeated: a snapshot is created and never replaced, a ConfigMap is applied, a deletion names the
+very object. So a run that was killed anywhere is finished by running it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+from trainsnap_api.transport import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Disconnected,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Resource,
+    TooLarge,
+)
+from trainsnap_api.transport.resources import CONFIG_MAP, TRAINING_RUNTIME_SNAPSHOT
+from trainsnap_controller import constants as c
+from trainsnap_controller.migration.decide import Result, Step, not_ours
+from trainsnap_controller.runtime.job import Job
+from trainsnap_controller.snapshot.capture import differences, refused_fields
+
+JSON = dict[str, Any]
+
+_CONTENT: Final[tuple[str, ...]] = ("spec", "opaque")
+REHEARSED: Final = 2048
+"""Contents of which it is remembered that the API server takes them as they are."""
+
+
+class Deleter(Protocol):
+    """The request that finalizing needs: with the caller's rights, since the operator may not delete ConfigMaps."""
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> None: ...
+
+
+class Writer(Deleter, Protocol):
+    """The requests that the rest needs: those of the operator's ServiceAccount."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JSON: ...
+    async def create(
+        self, resource: Resource, obj: JSON, *, field_validation: str, field_manager: str, dry_run: bool = False
+    ) -> JSON: ...
+    async def apply(self, resource: Resource, obj: JSON, *, field_manager: str, dry_run: bool = False) -> JSON: ...
+
+
+@dataclass(slots=True)
+class Actor:
+    """Writes as the operator. ``dry_run``: the API server is asked for everything, and stores nothing."""
+
+    writer: Writer
+    dry_run: bool = False
+    _rehearsals: OrderedDict[str, asyncio.Future[list[str]]] = field(default_factory=OrderedDict)
+
+    async def migrate(self, job: Job, step: Step) -> Step:
+        """Create the snapshot of a step, after a rehearsal of its content."""
+        assert step.document is not None
+        wanted = step.document
+        problems = await self._rehearsed(wanted)
+        if problems:
+            return _problem(step, f"the API server would not store it as it is: {_listed(problems)}")
+        if self.dry_run:
+            return replace(step, detail=f"{step.detail}; the API server would store it as it is")
+        try:
+            stored = await self._create(wanted)
+        except (AlreadyExists, Disconnected) as error:
+            return await self._settled(job, step, error)
+        except (BadRequest, Forbidden, Invalid, NotFound, TooLarge) as error:
+            return _problem(step, f"refused: {_listed(refused_fields(error))}")
+        changed = differences(wanted, stored)
+        if changed:
+            meta = stored["metadata"]
+            await self.writer.delete(TRAINING_RUNTIME_SNAPSHOT, meta["name"], meta["namespace"], uid=meta["uid"])
+            return _problem(step, f"the API server did not store it as it is: {_listed(changed)}")
+        return replace(step, result=Result.DONE, detail="snapshot made from the ConfigMap")
+
+    async def _create(self, wanted: JSON, *, dry_run: bool = False) -> JSON:
+        return await self.writer.create(
+            TRAINING_RUNTIME_SNAPSHOT, wanted, field_validation="Strict", field_manager=c.FIELD_MANAGER, dry_run=dry_run
+        )
+
+    async def _settled(self, job: Job, step: Step, error: Exception) -> Step:
+        """One is there already, or there was no answer: what is stored decides."""
+        assert step.document is not None
+        try:
+            live = await self.writer.get(TRAINING_RUNTIME_SNAPSHOT, job.name, job.namespace)
+        except NotFound:
+            return _problem(step, f"not known whether it was written, run it again: {error}")
+        problem = not_ours(live, job)
+        if problem is not None:
+            return _problem(step, problem)
+        changed = differences(*({key: obj[key] for key in _CONTENT if key in obj} for obj in (step.document, live)))
+        if changed:
+            return _problem(step, f"its snapshot has other content than the ConfigMap: {_listed(changed)}")
+        return replace(step, result=Result.DONE, detail="has its snapshot, equal to the ConfigMap")
+
+    async def _rehearsed(self, wanted: JSON) -> list[str]:
+        """What the API server would refuse or prune of this content. Each content is tried once: it decides alone."""
+        source = wanted["source"]
+        key = f"{source['kind']}.{source['apiGroup']} {source['digest']}"
+        known = self._rehearsals.get(key)
+        if known is not None:
+            self._rehearsals.move_to_end(key)
+            return await asyncio.shield(known)
+        future: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        self._rehearsals[key] = future
+        if len(self._rehearsals) > REHEARSED:
+            self._rehearsals.popitem(last=False)
+        try:
+            problems = await self._rehearse(wanted)
+        except BaseException as error:
+            self._rehearsals.pop(key, None)
+            if isinstance(error, Exception):
+                future.set_exception(error)
+                future.exception()
+            else:
+                future.cancel()
+            raise
+        future.set_result(problems)
+        return problems
+
+    async def _rehearse(self, wanted: JSON) -> list[str]:
+        # Under a name that is free, so that a snapshot that is there already is no answer about the content.
+        metadata = {**wanted["metadata"], "name": f"rehearsal-{wanted['source']['digest'][-24:]}"}
+        try:
+            answer = await self._create({**wanted, "metadata": metadata}, dry_run=True)
+        except AlreadyExists:
+            return []
+        except (BadRequest, Invalid, TooLarge) as error:
+            return refused_fields(error)
+        return differences(wanted, answer)
+
+    async def hand_back(self, step: Step) -> Step:
+        """Apply the ConfigMap of a step under the reference's field manager."""
+        assert step.document is not None
+        try:
+            await self.writer.apply(CONFIG_MAP, step.document, field_manager=c.FIELD_MANAGER, dry_run=self.dry_run)
+        except (BadRequest, Conflict, Forbidden, Invalid, NotFound, TooLarge) as error:
+            return _problem(step, f"refused: {_listed(refused_fields(error))}")
+        if self.dry_run:
+            return step
+        return replace(step, result=Result.DONE, detail="ConfigMap written from the snapshot")
+
+
+async def remove(api: Deleter, step: Step, config_map: JSON, *, dry_run: bool) -> Step:
+    """Delete a ConfigMap in exactly the state in which it was verified."""
+    if dry_run:
+        return replace(step, result=Result.TODO, detail="its ConfigMap would be deleted")
+    meta = config_map["metadata"]
+    try:
+        await api.delete(
+            CONFIG_MAP, meta["name"], meta["namespace"], uid=meta["uid"], resource_version=meta["resourceVersion"]
+        )
+    except NotFound:
+        pass
+    except ApiError as error:
+        return _problem(step, f"its ConfigMap was not deleted: {error.message}")
+    return replace(step, result=Result.DONE, detail="its ConfigMap is deleted")
+
+
+def _problem(step: Step, detail: str) -> Step:
+    return replace(step, result=Result.PROBLEM, detail=detail)
+
+
+def _listed(lines: list[str], limit: int = 5) -> str:
+    more = f" (and {len(lines) - limit} more)" if len(lines) > limit else ""
+    return "; ".join(lines[:limit]) + more

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides what ``trainsnap migrate`` does about one job, and says why. Pure: facts in, a ``Step`` out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from trainsnap_controller.migration.facts import Facts
+from trainsnap_controller.migration.handback import config_map_of
+from trainsnap_controller.migration.legacy import judge
+from trainsnap_controller.runtime import status
+from trainsnap_controller.runtime.component import Write
+from trainsnap_controller.runtime.errors import BuildError
+from trainsnap_controller.runtime.framework import Framework
+from trainsnap_controller.runtime.job import Job
+from trainsnap_controller.runtime.observed import Observed
+from trainsnap_controller.snapshot.capture import BUILT_IN_KINDS
+from trainsnap_controller.snapshot.digest import beyond_defaults
+from trainsnap_controller.snapshot.document import Content, Origin, Whose, content_of, snapshot_of, whose
+
+JSON = dict[str, Any]
+
+
+class Result(StrEnum):
+    """How it stands with one job."""
+
+    TODO = "to do"
+    DONE = "done"
+    NOTHING = "nothing to do"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is to be done about a job, or is done, or why not. ``document``: the object to write, if any."""
+
+    result: Result
+    detail: str
+    document: JSON | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decisions depend on beside the job: ``legacyBefore``, the time, and the operator's configuration."""
+
+    before: datetime
+    now: datetime
+    opaque_kinds: Collection[str] = ()
+    keep_annotations: Collection[str] = ()
+
+
+def _nothing(detail: str) -> Step:
+    return Step(Result.NOTHING, detail)
+
+
+def left_alone(job: Job) -> Step | None:
+    """Jobs that no operator builds anything for any more, or not this one."""
+    if not job.managed_here:
+        return _nothing(f"spec.managedBy is {job.managed_by}")
+    if job.deleting:
+        return _nothing("the job is being deleted")
+    if status.finished(job.status):
+        return _nothing("the job is finished; its ConfigMap goes with it")
+    return None
+
+
+def to_migrate(facts: Facts, rules: Rules) -> Step:
+    """What ``plan`` and ``apply`` do about an unfinished job; ``document`` is the snapshot to create."""
+    job, config_map = facts.job, facts.config_map
+    if config_map is None:
+        if facts.snapshot is not None:
+            return _of_existing(facts, None)
+        return _nothing(
+            "there is no ConfigMap; trainsnap takes the snapshot from the live runtime at its next reconcile"
+        )
+    if job.created is None or job.created >= rules.before:
+        return _nothing(f"the job is not from before trainsnap (legacyBefore {rules.before:%Y-%m-%dT%H:%M:%SZ})")
+    if datetime.fromisoformat(config_map["metadata"]["creationTimestamp"]) >= rules.before:
+        return _nothing(f"the ConfigMap is not from before trainsnap (legacyBefore {rules.before:%Y-%m-%dT%H:%M:%SZ})")
+    verdict = judge(config_map, job, job.runtime_ref)
+    if verdict.runtime is None:
+        return Step(Result.PROBLEM, f"the ConfigMap {verdict.fault}: {verdict.problem}", notes=verdict.notes)
+    if job.runtime_ref.key not in {*BUILT_IN_KINDS, *rules.opaque_kinds}:
+        return Step(
+            Result.PROBLEM, f"{job.runtime_ref.key} is not a kind that trainsnap is configured for", notes=verdict.notes
+        )
+    if facts.snapshot is not None:
+        return _of_existing(facts, verdict.runtime)
+    wanted = snapshot_of(
+        job,
+        verdict.runtime,
+        origin=Origin.CONFIG_MAP,
+        captured_at=rules.now,
+        keep_annotations=rules.keep_annotations,
+    )
+    return Step(Result.TODO, "snapshot from the ConfigMap", wanted, verdict.notes)
+
+
+def _of_existing(facts: Facts, runtime: JSON | None) -> Step:
+    assert facts.snapshot is not None
+    problem = not_ours(facts.snapshot, facts.job)
+    if problem is not None:
+        return Step(Result.PROBLEM, problem)
+    origin = facts.snapshot["source"].get("origin")
+    if runtime is None:
+        return Step(Result.DONE, f"has its snapshot (origin {origin})")
+    changed = other_content(facts.snapshot, runtime)
+    if changed:
+        return Step(Result.PROBLEM, f"its snapshot has other content than the ConfigMap: {changed[0]}")
+    return Step(Result.DONE, f"has its snapshot (origin {origin}), equal to the ConfigMap")
+
+
+def not_ours(snapshot: JSON, job: Job) -> str | None:
+    """Why the object of the snapshot's name is not the job's; None when it is."""
+    verdict = whose(snapshot, job)
+    if verdict is Whose.OURS or verdict is Whose.OURS_STRIPPED:
+        return None
+    return f"a TrainingRuntimeSnapshot of the job's name exists and is {verdict.value}"
+
+
+def other_content(snapshot: JSON, runtime: JSON) -> list[str]:
+    """Where a snapshot's content is more than the defaults away from a runtime's: one line each."""
+    kept = content_of(runtime)
+    stored = snapshot.get("spec") if kept.field == "spec" else (snapshot.get("opaque") or {}).get("spec")
+    return _beyond(kept, stored)
+
+
+def _beyond(kept: Content, stored: JSON | None) -> list[str]:
+    if kept.value is None or stored is None:
+        return [] if kept.value == stored else [f"{kept.field}: only one of them has it"]
+    return list(beyond_defaults(kept.value, stored, kept.field))
+
+
+def verified(facts: Facts, framework: Framework) -> Step:
+    """Whether ConfigMap and snapshot of an unfinished job build the same objects."""
+    job = facts.job
+    if facts.config_map is None and facts.snapshot is None:
+        return Step(Result.PROBLEM, "has neither ConfigMap nor snapshot")
+    if facts.snapshot is None:
+        return Step(Result.PROBLEM, "has no snapshot yet")
+    problem = not_ours(facts.snapshot, job)
+    if problem is not None:
+        return Step(Result.PROBLEM, problem)
+    if facts.config_map is None:
+        return _nothing("has no ConfigMap; there is nothing to compare")
+    verdict = judge(facts.config_map, job, job.runtime_ref)
+    if verdict.runtime is None:
+        return Step(Result.PROBLEM, f"the ConfigMap {verdict.fault}: {verdict.problem}", notes=verdict.notes)
+    changed = other_content(facts.snapshot, verdict.runtime)
+    if not changed and "opaque" not in facts.snapshot:
+        changed = _built_otherwise(job, verdict.runtime.get("spec"), facts.snapshot.get("spec"), framework)
+    if changed:
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        return Step(Result.PROBLEM, f"builds other objects from both: {changed[0]}{more}", notes=verdict.notes)
+    return Step(Result.DONE, "builds the same objects from ConfigMap and snapshot", notes=verdict.notes)
+
+
+def _built_otherwise(job: Job, old: JSON | None, new: JSON | None, framework: Framework) -> list[str]:
+    before, after = _built(job, old, framework), _built(job, new, framework)
+    if isinstance(before, str) or isinstance(after, str):
+        return [] if before == after else [f"{before if isinstance(before, str) else after}"]
+    if len(before) != len(after):
+        return [f"{len(before)} objects from the ConfigMap, {len(after)} from the snapshot"]
+    return [line for one, other in zip(before, after, strict=True) for line in beyond_defaults(one, other, one["kind"])]
+
+
+def _built(job: Job, spec: JSON | None, framework: Framework) -> list[JSON] | str:
+    """Everything that is built for the job, but for what is random by nature; or why it cannot be built."""
+    try:
+        plan = framework.build(job, spec, Observed())
+    except BuildError as error:
+        return str(error)
+    return [component.document() for component in plan.components if component.write is not Write.ONCE]
+
+
+def to_hand_back(facts: Facts) -> Step:
+    """What ``rollback`` does about an unfinished job; ``document`` is the ConfigMap to apply."""
+    job = facts.job
+    if facts.snapshot is None:
+        if facts.config_map is not None:
+            return Step(Result.DONE, "has no snapshot; its ConfigMap is there")
+        return Step(Result.PROBLEM, "has neither snapshot nor ConfigMap; the reference will take the live runtime")
+    problem = not_ours(facts.snapshot, job)
+    if problem is not None:
+        return Step(Result.PROBLEM, problem)
+    wanted = config_map_of(facts.snapshot, job.owner_reference)
+    if wanted is None:
+        return _nothing(f"the reference does not know {job.runtime_ref.key}")
+    if facts.config_map is None:
+        return Step(Result.TODO, "ConfigMap from the snapshot", wanted)
+    verdict = judge(facts.config_map, job, job.runtime_ref)
+    if verdict.runtime is not None and not other_content(facts.snapshot, verdict.runtime):
+        return Step(Result.DONE, "has its ConfigMap, equal to the snapshot")
+    references = facts.config_map["metadata"].get("ownerReferences") or []
+    if not any(reference.get("controller") and reference.get("uid") == job.uid for reference in references):
+        return Step(Result.PROBLEM, f"a ConfigMap {wanted['metadata']['name']} of somebody else is in the way")
+    why = verdict.problem or "it has other content"
+    return Step(Result.TODO, f"ConfigMap from the snapshot, over the one that is there: {why}", wanted)
+
+
+__all__ = ["Result", "Rules", "Step", "left_alone", "to_hand_back", "to_migrate", "verified"]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers what ``trainsnap migrate`` decides on: the only reading part of the command.
+
+Jobs are read page by page and their ConfigMaps and snapshots by name, so that memory does not grow with the cluster
+and no right to list ConfigMaps is needed. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from trainsnap_api.transport import KindNotServed, NotFound, RawPage, Resource
+from trainsnap_api.transport.resources import CONFIG_MAP, DEPLOYMENT, LEASE, TRAIN_JOB, TRAINING_RUNTIME_SNAPSHOT
+from trainsnap_controller import constants as c
+from trainsnap_controller.migration.legacy import name_of
+from trainsnap_controller.runtime.job import Job
+
+JSON = dict[str, Any]
+
+PAGE: Final = 100
+REFERENCE_DEPLOYMENT: Final = "kubeflow-trainer-controller-manager"
+
+
+class Api(Protocol):
+    """The requests that gathering needs."""
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JSON: ...
+    def pages(
+        self, resource: Resource, namespace: str | None = None, *, page_size: int, on_restart: Any
+    ) -> AsyncIterator[RawPage]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some jobs, and how many more there are, as far as the API server says."""
+
+    jobs: tuple[Job, ...]
+    remaining: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What there is of one job."""
+
+    job: Job
+    config_map: JSON | None = None
+    snapshot: JSON | None = None
+
+
+async def jobs(api: Api, namespace: str | None) -> AsyncIterator[Page]:
+    """Every TrainJob of a namespace, or of all, each once and in order. Yields nothing where the kind is not served."""
+    last = ""
+    # A list that outlives its token is started again; what was seen of it is skipped then.
+    pages: Any = api.pages(TRAIN_JOB, namespace, page_size=PAGE, on_restart=lambda: None)
+    try:
+        async with aclosing(pages) as stream:
+            async for page in stream:
+                found = [Job.from_json(msgspec.json.decode(item)) for item in page.items]
+                new = tuple(job for job in found if _key(job) > last)
+                if new:
+                    last = _key(new[-1])
+                    yield Page(new, page.remaining or 0)
+    except KindNotServed:
+        return
+
+
+def _key(job: Job) -> str:
+    """The order in which the API server lists."""
+    return f"{job.namespace}/{job.name}"
+
+
+async def facts(api: Api, job: Job, *, snapshot: bool = True) -> Facts:
+    """The ConfigMap of a job, and its snapshot unless that is not wanted."""
+    return Facts(
+        job,
+        await _find(api, CONFIG_MAP, name_of(job.name), job.namespace),
+        await _find(api, TRAINING_RUNTIME_SNAPSHOT, job.name, job.namespace) if snapshot else None,
+    )
+
+
+async def rivals(api: Api, namespace: str = c.NAMESPACE) -> list[str]:
+    """What shows that the reference may still be running: one line each. Its Lease name is ours as well."""
+    found = []
+    deployment = await _find(api, DEPLOYMENT, REFERENCE_DEPLOYMENT, namespace)
+    if deployment is not None and (deployment.get("spec") or {}).get("replicas", 1) > 0:
+        ready = (deployment.get("status") or {}).get("readyReplicas", 0)
+        found.append(f"Deployment {namespace}/{REFERENCE_DEPLOYMENT} exists ({ready} pods ready); scale it to 0")
+    lease = await _find(api, LEASE, c.LEASE_NAME, namespace)
+    holder = ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
+    if holder.startswith(REFERENCE_DEPLOYMENT):
+        found.append(f"Lease {namespace}/{c.LEASE_NAME} is held by {holder}")
+    return found
+
+
+async def _find(api: Api, resource: Resource, name: str, namespace: str) -> JSON | None:
+    try:
+        return await api.get(resource, name, namespace)
+    except NotFound:
+        return None

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``trainsnap migrate`` has done so far, one JSON object a line, appended as it happens.
+
+The cluster decides what is left to do, never the journal: it is for people, and lets ``status`` say what was done
+last. So a line that was lost with the process, or half written, costs nothing. One run at a time writes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+JSON = dict[str, Any]
+
+
+class JournalError(Exception):
+    """The journal cannot be used; one line that says why."""
+
+
+@dataclass(slots=True)
+class Journal:
+    """Appends to an open file. A line is handed to the operating system at once, so that it outlives the process."""
+
+    stream: BinaryIO
+    now: Callable[[], datetime]
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one line."""
+        line = {"time": self.now().strftime("%Y-%m-%dT%H:%M:%SZ"), "event": event, **fields}
+        self.stream.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        self.stream.flush()
+
+
+@contextmanager
+def opened(path: Path, cluster: str, now: Callable[[], datetime]) -> Iterator[Journal]:
+    """The journal of a cluster, for one run. ``cluster`` is the UID of its kube-system namespace.
+
+    Raises ``JournalError`` when it is another cluster's, in use, or cannot be written.
+    """
+    try:
+        stream = path.open("a+b")
+    except OSError as error:
+        raise JournalError(f"journal {path}: {error.strerror}") from error
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalError(f"journal {path} is in use by another run of trainsnap migrate") from None
+        stream.seek(0)
+        head = _line(stream.readline())
+        if head is not None and head.get("cluster") != cluster:
+            raise JournalError(f"journal {path} is of another cluster; name another file with --journal")
+        _end_line(stream)
+        journal = Journal(stream, now)
+        if head is None:
+            journal.write("opened", cluster=cluster)
+        yield journal
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def last_run(path: Path) -> JSON | None:
+    """The last line about a whole run, begun or ended; None without a journal."""
+    found = None
+    try:
+        with path.open("rb") as stream:
+            for raw in stream:
+                line = _line(raw)
+                if line is not None and line.get("event") in ("begun", "ended"):
+                    found = line
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise JournalError(f"journal {path}: {error.strerror}") from error
+    return found
+
+
+def _end_line(stream: BinaryIO) -> None:
+    """Close a line that a killed run left half written."""
+    if stream.seek(0, os.SEEK_END) == 0:
+        return
+    stream.seek(-1, os.SEEK_END)
+    if stream.read(1) != b"\n":
+        stream.write(b"\n")
+
+
+def _line(raw: bytes) -> JSON | None:
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None
