@@ -27,6 +27,8 @@ JSON = dict[str, Any]
 LOOPBACK: Final = "127.0.0.1"
 REACHED_SECONDS: Final = 20.0
 """How long the API server may take to learn of the configurations and to reach every webhook."""
+REMOVED_SECONDS: Final = 2.0
+"""How long stopping waits for an API server that does not answer: all of it is to take less than 5 s."""
 _KINDS: Final = {
     resource.kind: resource for resource in (r.MUTATING_WEBHOOK_CONFIGURATION, r.VALIDATING_WEBHOOK_CONFIGURATION)
 }
@@ -89,6 +91,7 @@ class ByUrl:
         answered: Callable[[], Iterable[str]],
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         seconds: float = REACHED_SECONDS,
+        removed_seconds: float = REMOVED_SECONDS,
     ) -> None:
         self._api = api
         self._configurations = configurations
@@ -97,6 +100,7 @@ class ByUrl:
         self._answered = answered
         self._pause = pause
         self._seconds = seconds
+        self._removed_seconds = removed_seconds
 
     async def register(self, port: int) -> None:
         """Return when the API server reaches every webhook. Raises ``InstallError`` when it does not."""
@@ -122,16 +126,20 @@ class ByUrl:
 
     async def unregister(self) -> None:
         """Take the configurations out. What cannot be removed is logged: stopping goes on."""
-        for configuration in self._configurations:
-            try:
-                await self._api.delete(_KINDS[configuration["kind"]], configuration["metadata"]["name"])
-            except NotFound:
-                continue
-            except TransportError as error:
-                name = configuration["metadata"]["name"]
-                _log.warning(
-                    "webhook configuration not removed: run trainsnap dev --clean", name=name, error=str(error)
-                )
+        left = {configuration["metadata"]["name"]: configuration["kind"] for configuration in self._configurations}
+        try:
+            async with asyncio.timeout(self._removed_seconds):
+                for name, kind in list(left.items()):
+                    try:
+                        await self._api.delete(_KINDS[kind], name)
+                    except NotFound:
+                        pass
+                    except TransportError as error:
+                        _left_behind(name, str(error))
+                    del left[name]
+        except TimeoutError:
+            for name in left:
+                _left_behind(name, f"the API server did not answer within {self._removed_seconds:g} s")
 
     async def _probe(self) -> str:
         """Ask the API server for objects that the webhooks refuse, as a dry run; the last thing that it said."""
@@ -175,3 +183,7 @@ def _loopback(host: str) -> bool:
 def _literal(host: str) -> str:
     """The host as it stands in a URL."""
     return f"[{host}]" if ":" in host else host
+
+
+def _left_behind(name: str, why: str) -> None:
+    _log.warning("webhook configuration not removed: run trainsnap dev --clean", name=name, error=why)
