@@ -152,3 +152,15 @@ async def test_a_paused_job_that_is_refused_can_be_deleted_and_made_again(
     await cluster.create(train_job("job", cluster.namespace, suspend=True))
     await cluster.until(JOB_SET, "job", seconds=40)
     await cluster.until(TRAIN_JOB, "job", lambda seen: condition(seen, "Blocked") is None)
+
+
+async def test_a_document_that_cannot_even_be_read_is_a_refusal_too(operator: Operator, cluster: Cluster) -> None:
+    """The API server answers 500 to a list that has a key twice; it is not its fault, and no retry helps."""
+    ports = [{"containerPort": 80}, {"containerPort": 80, "protocol": ""}]
+    await cluster.create(runtime("rt", cluster.namespace, ports=ports))
+    await cluster.create(train_job("job", cluster.namespace))
+    job = await cluster.until(TRAIN_JOB, "job", lambda seen: condition(seen, "Blocked"))
+    blocked = condition(job, "Blocked")
+    assert blocked is not None
+    assert blocked["reason"] == "ApplyFailed"
+    assert "ports: duplicate entries for key" in blocked["message"]

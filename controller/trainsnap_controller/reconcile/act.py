@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from trainsnap_api.transport import ApiError, KindNotServed, NotFound, Resource
+from trainsnap_api.transport import ApiError, Conflict, KindNotServed, NotFound, Resource
 from trainsnap_api.transport.resources import JOB_SET, TRAIN_JOB
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
@@ -25,6 +25,9 @@ JSON = dict[str, Any]
 
 REFUSED = frozenset({400, 403, 404, 405, 413, 422})
 """Answers that the same request will get again, until somebody changes something."""
+UNTYPED: Final = "failed to create typed patch object"
+"""kube-apiserver (seen in 1.36) answers 500 to an applied document whose list has a key twice, though nothing is wrong
+with the server: two ports of a container that a patch has made equal, say."""
 
 
 class Api(Protocol):
@@ -80,14 +83,14 @@ class Writer:
                     reasons.KIND_NOT_INSTALLED, f"{component.resource.name} is not installed in the cluster"
                 ) from error
             except ApiError as error:
-                if error.status not in REFUSED:
+                if not lasting(error):
                     raise
                 raise refusal(component.resource, component.name, error) from error
 
     async def _write(self, component: Component, live: JSON | None) -> None:
         document = component.document()
         if live is None or not up_to_date(live, document):
-            await self._apply(component.resource, stamped(document))
+            await self._apply(component.resource, stamped(document), live)
 
     async def _update_job_set(self, job: Job, wanted: JSON, live: JSON) -> None:
         """Apply, or where JobSet refuses what it has frozen, apply the rest: pausing and resuming always work."""
@@ -97,18 +100,32 @@ class Writer:
         if up_to_date(live, wanted, mark=FROZEN, document=kept.document):
             return
         try:
-            await self._apply(JOB_SET, stamped(wanted))
+            await self._apply(JOB_SET, stamped(wanted), live)
         except ApiError as error:
-            if error.status not in REFUSED or "immutable" not in error.message:
+            if not lasting(error) or "immutable" not in error.message:
                 raise
-            await self._apply(JOB_SET, stamped(kept.document, of=wanted, mark=FROZEN))
+            await self._apply(JOB_SET, stamped(kept.document, of=wanted, mark=FROZEN), live)
             self.kept(job, kept.differences)
 
-    async def _apply(self, resource: Resource, document: JSON) -> None:
-        self.remember(resource, await self.api.apply(resource, document, field_manager=c.FIELD_MANAGER, force=True))
+    async def _apply(self, resource: Resource, document: JSON, live: JSON | None) -> None:
+        """Make an object, or change the very one that was looked at.
+
+        Without its uid an apply makes an object that has just vanished anew: a JobSet that finished meanwhile, say.
+        """
+        metadata = document["metadata"]
+        if live is not None:
+            document = {**document, "metadata": {**metadata, "uid": live["metadata"]["uid"]}}
+        try:
+            stored = await self.api.apply(resource, document, field_manager=c.FIELD_MANAGER, force=True)
+        except Conflict as error:
+            raise _changed(resource, metadata) from error
+        self.remember(resource, stored)
 
     async def follow_suspend(self, job: Job, job_set: JSON) -> None:
-        """Pause or resume a JobSet that cannot be built anew, by this one field: nothing else of it moves."""
+        """Pause or resume a JobSet that cannot be built anew, by this one field: nothing else of it moves.
+
+        Raises ``CacheBehind`` when it is not as it was looked at any more.
+        """
         if bool(job_set["spec"].get("suspend")) == job.suspended:
             return
         meta = job_set["metadata"]
@@ -116,9 +133,14 @@ class Writer:
             "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
             "spec": {"suspend": job.suspended},
         }
-        stored = await self.api.merge_patch(
-            JOB_SET, meta["name"], meta["namespace"], body, field_manager=c.FIELD_MANAGER
-        )
+        try:
+            stored = await self.api.merge_patch(
+                JOB_SET, meta["name"], meta["namespace"], body, field_manager=c.FIELD_MANAGER
+            )
+        except KindNotServed:
+            raise
+        except (Conflict, NotFound) as error:
+            raise _changed(JOB_SET, meta) from error
         self.remember(JOB_SET, stored)
 
     async def write_status(self, job: Job, status: JSON) -> None:
@@ -143,10 +165,13 @@ class Writer:
             await self.api.delete(JOB_SET, meta["name"], meta["namespace"], uid=meta["uid"])
         except NotFound:
             return
-        except ApiError as error:
-            if error.status == 409:
-                raise CacheBehind(f"JobSet {meta['namespace']}/{meta['name']} was replaced meanwhile") from error
-            raise
+        except Conflict as error:
+            raise _changed(JOB_SET, meta) from error
+
+
+def lasting(error: ApiError) -> bool:
+    """Whether a write was refused for what is in it: only a change of the job or of the cluster can help."""
+    return error.status in REFUSED or (error.status == 500 and UNTYPED in error.message)
 
 
 def refusal(resource: Resource, name: str, error: ApiError) -> Exception:
@@ -154,3 +179,7 @@ def refusal(resource: Resource, name: str, error: ApiError) -> Exception:
     if namespace_ends(error):
         return CacheBehind(f"the namespace of {resource.kind} {name} is being deleted")
     return Blocked(reasons.APPLY_FAILED, f"the API server refused {resource.kind} {name}: {error.message}")
+
+
+def _changed(resource: Resource, metadata: JSON) -> CacheBehind:
+    return CacheBehind(f"{resource.kind} {metadata['namespace']}/{metadata['name']} was changed or removed meanwhile")
