@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from trainsnap_api.transport import ApiError, Conflict, KindNotServed, NotFound, Resource
+from trainsnap_api.transport import ApiError, Conflict, Invalid, KindNotServed, NotFound, Resource
 from trainsnap_api.transport.resources import JOB_SET, TRAIN_JOB
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
@@ -110,14 +110,17 @@ class Writer:
     async def _apply(self, resource: Resource, document: JSON, live: JSON | None) -> None:
         """Make an object, or change the very one that was looked at.
 
-        Without its uid an apply makes an object that has just vanished anew: a JobSet that finished meanwhile, say.
+        Without its uid an apply makes an object that has just vanished anew (a JobSet that finished meanwhile, say),
+        and takes over another one of its name.
         """
         metadata = document["metadata"]
         if live is not None:
             document = {**document, "metadata": {**metadata, "uid": live["metadata"]["uid"]}}
         try:
             stored = await self.api.apply(resource, document, field_manager=c.FIELD_MANAGER, force=True)
-        except Conflict as error:
+        except (Conflict, Invalid) as error:
+            if isinstance(error, Invalid) and not any(cause.field == "metadata.uid" for cause in error.causes):
+                raise
             raise _changed(resource, metadata) from error
         self.remember(resource, stored)
 

@@ -87,7 +87,7 @@ class TrainJobReconciler:
         if workload.own is not None:
             try:
                 await self.writer.follow_suspend(job, workload.own)
-            except TransportError as error:
+            except (TransportError, CacheBehind) as error:
                 return failure if isinstance(failure, Blocked) and failure.reason.retried else error
         return failure
 
