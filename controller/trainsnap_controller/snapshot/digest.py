@@ -34,17 +34,16 @@ def beyond_defaults(sent: Any, stored: Any, path: str = "") -> Iterator[str]:
     """Yield one line per place in which ``stored`` differs from ``sent`` by more than defaults added by the server.
 
     Defaults only ever add object fields. A changed value, a lost field, another list length, or a new key in a map
-    whose keys users choose is more than that: the blueprint would not be the admin's any more.
+    whose keys users choose, or such a map itself, is more than that: the blueprint would not be the admin's any more.
     """
     if isinstance(sent, dict) and isinstance(stored, dict):
         for key, value in sent.items():
-            where = f"{path}.{key}" if path else key
+            where = _below(path, key)
             if key in stored:
                 yield from beyond_defaults(value, stored[key], where)
             elif value is not None:
                 yield f"{where}: was lost"
-        if path.rpartition(".")[2] in _FREE_MAPS:
-            yield from (f"{path}[{key}]: was added" for key in stored if key not in sent)
+        yield from _added({key: value for key, value in stored.items() if key not in sent}, path)
     elif isinstance(sent, list) and isinstance(stored, list):
         if len(sent) != len(stored):
             yield f"{path}: has {len(stored)} items instead of {len(sent)}"
@@ -53,6 +52,18 @@ def beyond_defaults(sent: Any, stored: Any, path: str = "") -> Iterator[str]:
             yield from beyond_defaults(one, other, f"{path}[{index}]")
     elif type(sent) is not type(stored) or sent != stored:
         yield f"{path}: was changed from {_short(sent)} to {_short(stored)}"
+
+
+def _added(new: dict[str, Any], path: str) -> Iterator[str]:
+    """Those new keys of the object at ``path`` that no default can have added."""
+    if path.rpartition(".")[2] in _FREE_MAPS:
+        yield from (f"{path}[{key}]: was added" for key in new)
+    else:
+        yield from (f"{_below(path, key)}: was added" for key, value in new.items() if key in _FREE_MAPS and value)
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
 
 
 def _short(value: Any, limit: int = 80) -> str:

@@ -49,6 +49,9 @@ def test_digest_is_the_published_algorithm() -> None:
                      id="another order"),
         pytest.param({"labels": {"a": "1"}}, {"labels": {"a": "1", "b": "2"}}, ["labels[b]: was added"],
                      id="a key in a map of the user's keys is no default"),
+        pytest.param({"spec": {"a": 1}}, {"spec": {"a": 1, "nodeSelector": {"zone": "x"}}},
+                     ["spec.nodeSelector: was added"], id="nor is such a map"),
+        pytest.param({"spec": {}}, {"spec": {"labels": {}}}, [], id="but an empty one changes nothing"),
     ],
 )  # fmt: skip
 def test_beyond_defaults_names_what_is_more_than_a_default(sent: Any, stored: Any, want: list[str]) -> None:
