@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ JSON = dict[str, Any]
 
 KIND: Final = "TrainingRuntimeSnapshot"
 KNOWN_RUNTIMES: Final = ("TrainingRuntime", "ClusterTrainingRuntime")
+_GENERATION: Final = re.compile(r"[0-9]{1,18}")
 _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
@@ -139,7 +141,7 @@ def recorded(jobset: JSON) -> Record | None:
     generation = annotations.get(c.SNAPSHOT_GENERATION, "")
     record = Record(
         uid=annotations.get(c.SNAPSHOT_UID),
-        generation=int(generation) if generation.isascii() and generation.isdigit() else None,
+        generation=int(generation) if _GENERATION.fullmatch(generation) else None,
         digest=annotations.get(c.SNAPSHOT_DIGEST),
     )
     return record if record != Record(None, None, None) else None

@@ -92,8 +92,9 @@ def test_jobset_without_record(annotations: JSON | None) -> None:
     assert recorded({"metadata": {"annotations": annotations}}) is None
 
 
-def test_nonsense_in_the_record_is_not_trusted() -> None:
-    record = recorded({"metadata": {"annotations": {c.SNAPSHOT_UID: "rt-uid", c.SNAPSHOT_GENERATION: "²"}}})
+@pytest.mark.parametrize("generation", ["²", "", "-1", "9" * 5000], ids=["superscript", "nothing", "negative", "huge"])
+def test_nonsense_in_the_record_is_not_trusted(generation: str) -> None:
+    record = recorded({"metadata": {"annotations": {c.SNAPSHOT_UID: "rt-uid", c.SNAPSHOT_GENERATION: generation}}})
     assert record == Record("rt-uid", None, None)
     assert not record.matches(runtime())
 
