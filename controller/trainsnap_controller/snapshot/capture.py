@@ -254,10 +254,12 @@ class Snapshots:
 
     async def _own_again(self, owner: Owner, live: JSON) -> JSON:
         meta = live["metadata"]
+        # One that does not control is replaced: the API server drops the second of two references to one owner.
+        others = [reference for reference in meta.get("ownerReferences") or [] if reference["uid"] != owner.uid]
         body = {
             "metadata": {
                 "resourceVersion": meta["resourceVersion"],
-                "ownerReferences": [*meta.get("ownerReferences", []), owner.owner_reference],
+                "ownerReferences": [*others, owner.owner_reference],
             }
         }
         stored = await self.api.merge_patch(

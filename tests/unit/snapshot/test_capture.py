@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written to a snapshot that is the job's but does not say so; capture itself is tested on an API server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from trainsnap_api.transport import Resource
+from trainsnap_api.transport.resources import TRAIN_JOB
+from trainsnap_controller.runtime.job import Job
+from trainsnap_controller.snapshot.capture import Snapshots
+from trainsnap_controller.snapshot.document import Origin, snapshot_of
+
+pytestmark = pytest.mark.anyio
+
+JSON = dict[str, Any]
+TRAINJOB: JSON = {"metadata": {"name": "job", "namespace": "team", "uid": "u1"}}
+JOB = Job.from_json(TRAINJOB)
+AUDITOR: JSON = {"apiVersion": "v1", "kind": "ConfigMap", "name": "audit", "uid": "a1"}
+
+
+class Server:
+    """Holds the TrainJob and one snapshot, and remembers what it is asked to change."""
+
+    def __init__(self, snapshot: JSON) -> None:
+        self.snapshot = snapshot
+        self.patches: list[JSON] = []
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JSON:
+        return TRAINJOB if resource is TRAIN_JOB else self.snapshot
+
+    async def merge_patch(
+        self, resource: Resource, name: str, namespace: str | None, body: JSON, *, field_manager: str
+    ) -> JSON:
+        self.patches.append(body)
+        return {**self.snapshot, "metadata": {**self.snapshot["metadata"], **body["metadata"]}}
+
+    async def create(self, *args: Any, **options: Any) -> JSON:
+        raise AssertionError("nothing is to be made")
+
+    async def delete(self, *args: Any, **options: Any) -> None:
+        raise AssertionError("nothing is to be removed")
+
+
+async def unchecked(runtime: JSON) -> None:
+    raise AssertionError("nothing is to be checked")
+
+
+@pytest.mark.parametrize(
+    ("found", "want"),
+    [
+        pytest.param(None, [JOB.owner_reference], id="all were taken off"),
+        pytest.param([AUDITOR], [AUDITOR, JOB.owner_reference], id="those of others stay"),
+        pytest.param(
+            [{**JOB.owner_reference, "controller": False}, AUDITOR],
+            [AUDITOR, JOB.owner_reference],
+            id="ours that does not control is replaced",
+        ),
+    ],
+)
+async def test_the_owner_reference_is_put_back(found: list[JSON] | None, want: list[JSON]) -> None:
+    runtime = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainingRuntime", "metadata": {"name": "rt"}}
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    snapshot = snapshot_of(JOB, runtime, origin=Origin.RUNTIME, captured_at=moment)
+    snapshot["metadata"] |= {"resourceVersion": "7", "ownerReferences": found}
+    server = Server(snapshot)
+    remembered: list[JSON] = []
+    snapshots = Snapshots(server, lambda namespace, name: snapshot, remembered.append, lambda: moment)
+    answer = await snapshots.obtain(JOB, JOB.runtime_ref, None, unchecked)
+    assert server.patches == [{"metadata": {"resourceVersion": "7", "ownerReferences": want}}]
+    assert remembered == [answer]
