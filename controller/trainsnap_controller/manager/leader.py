@@ -15,6 +15,7 @@ The reference operator uses the same Lease by default: whoever of the two comes 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -258,7 +259,8 @@ class LeaderElector:
         wanted = {
             **spec,
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": max(1, round(self._times.lease_duration)),
+            # Never less than what we go by ourselves: others take over after this.
+            "leaseDurationSeconds": math.ceil(self._times.lease_duration),
             "renewTime": now,
             "acquireTime": spec.get("acquireTime") if mine else now,
             "leaseTransitions": (spec.get("leaseTransitions") or 0) + (0 if mine else 1),

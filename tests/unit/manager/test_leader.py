@@ -80,7 +80,7 @@ class Leases:
 
 
 class Candidate:
-    def __init__(self, leases: Leases, identity: str = "me") -> None:
+    def __init__(self, leases: Leases, identity: str = "me", times: LeaseTimes | None = None) -> None:
         self.leases = leases
         self.clock = FakeClock()
         self.metrics = Metrics()
@@ -89,6 +89,7 @@ class Candidate:
             namespace="ns",
             name="lease",
             identity=identity,
+            times=times,
             clock=self.clock,
             uniform=lambda low, _: low,
             metrics=self.metrics.leader(),
@@ -106,8 +107,8 @@ class Candidate:
 
 
 @asynccontextmanager
-async def candidate(leases: Leases, identity: str = "me") -> AsyncIterator[Candidate]:
-    running = Candidate(leases, identity)
+async def candidate(leases: Leases, identity: str = "me", times: LeaseTimes | None = None) -> AsyncIterator[Candidate]:
+    running = Candidate(leases, identity, times)
     running.task = asyncio.create_task(running.elector.run())
     await settle()
     try:
@@ -133,6 +134,13 @@ async def test_a_lease_that_is_not_there_is_made_as_client_go_makes_it() -> None
             "leaseTransitions": 0,
         }
     assert c.status == 0
+
+
+async def test_the_lease_never_says_less_than_its_holder_goes_by() -> None:
+    leases = Leases()
+    async with candidate(leases, times=LeaseTimes(lease_duration=2.4, renew_deadline=2.3, retry_period=0.5)) as c:
+        assert c.elector.may_write()
+        assert leases.spec["leaseDurationSeconds"] == 3
 
 
 async def test_renewing_is_one_request_every_two_seconds_and_keeps_the_acquire_time() -> None:
