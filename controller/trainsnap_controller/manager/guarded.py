@@ -69,7 +69,8 @@ class Guarded:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return PlainTextResponse("a bearer token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
-        path = request.url.path
+        # Not `request.url`: a Host header with a slash in it changes the path there, and another right would be asked.
+        path = request.scope["path"]
         key = (hashlib.sha256(token.encode()).digest(), path)
         asked, status = self._answers.get(key, (0.0, 0))
         if not status or self._clock.now() - asked > KEEP_SECONDS:

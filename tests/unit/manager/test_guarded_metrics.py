@@ -53,9 +53,11 @@ def guarded(server: Server, clock: FakeClock) -> Guarded:
     return Guarded(Starlette(routes=[Route("/metrics", metrics)]), server, clock=clock)
 
 
-async def status(app: Guarded, authorization: str | None) -> int:
+async def status(app: Guarded, authorization: str | None, host: str = "localhost") -> int:
     sent: list[Any] = []
-    headers = [] if authorization is None else [(b"authorization", authorization.encode())]
+    headers = [(b"host", host.encode())]
+    if authorization is not None:
+        headers.append((b"authorization", authorization.encode()))
     scope = {
         "type": "http",
         "method": "GET",
@@ -104,6 +106,12 @@ async def test_the_right_is_asked_for_the_tokens_user() -> None:
         "extra": {"k": ["v"]},
         "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
     }
+
+
+async def test_the_host_header_does_not_change_which_right_is_asked_for() -> None:
+    server = Server()
+    await status(guarded(server, FakeClock()), "Bearer good", host="localhost/healthz?")
+    assert server.asked[1]["nonResourceAttributes"]["path"] == "/metrics"
 
 
 async def test_an_answer_counts_for_a_while_and_then_is_asked_again() -> None:
