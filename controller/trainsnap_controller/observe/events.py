@@ -261,8 +261,8 @@ class EventRecorder:
         return event
 
     def _name(self, about: JSON) -> str:
-        # The name of an object can have 253 characters, and so can that of an event.
-        return f"{about['name'][:230]}.{self._new_suffix()}"
+        # The name of an object can have 253 characters, and so can that of an event; none of its parts ends in a dash.
+        return f"{about['name'][:230].rstrip('-.')}.{self._new_suffix()}"
 
     async def _send(self, series: _Series) -> None:
         """Send a new event, or the count of one that is known to the server; give up after a few failures."""

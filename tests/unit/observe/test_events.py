@@ -292,3 +292,10 @@ def test_the_table_is_valid_and_explained() -> None:
         assert len(row.reason) <= 128
         assert 0 < len(row.action) <= 128
         assert row.meaning.endswith(".")
+
+
+async def test_the_name_of_an_event_is_valid_wherever_that_of_its_object_is_cut() -> None:
+    async with recording() as s:
+        s.recorder.record({**JOB, "metadata": {**JOB["metadata"], "name": "a" * 228 + "-.b"}}, JOB_SET_REBUILT, "note")
+        await settle()
+    assert s.server.created[0]["metadata"]["name"].startswith("a" * 228 + ".")
