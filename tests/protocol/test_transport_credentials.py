@@ -397,9 +397,10 @@ async def test_a_proxy_is_used(through: str) -> None:
 
 
 async def test_a_proxy_of_another_kind_is_refused() -> None:
-    config = Server("http://k8s").kubeconfig(cluster={"proxy-url": "socks5://p:1"})
-    with pytest.raises(ConfigurationError, match="only http and https proxies"):
+    config = Server("http://k8s").kubeconfig(cluster={"proxy-url": "socks5://user:secret@p:1"})
+    with pytest.raises(ConfigurationError, match="only http and https proxies are supported: socks5") as caught:
         await Transport.connect(kubeconfig=config)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("token", ["two words", "two\nlines", "t\x00", "tök"])

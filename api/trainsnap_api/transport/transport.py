@@ -86,7 +86,11 @@ class Transport:
         server = credentials.access.server
         proxy = credentials.proxy or proxy_for(server, environ)
         if proxy and not proxy.startswith(("http://", "https://")):
-            raise ConfigurationError(f"{credentials.access.origin}: only http and https proxies are supported: {proxy}")
+            # Without the rest, which may hold a password.
+            scheme = proxy.partition("://")[0]
+            raise ConfigurationError(
+                f"{credentials.access.origin}: only http and https proxies are supported: {scheme}"
+            )
         engine = Engine(
             server,
             proxy=proxy,
