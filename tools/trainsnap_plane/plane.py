@@ -8,6 +8,7 @@ way that process ends. `Plane.attach` finds a detached one again by its folder.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import ssl
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from .control import Control
 
-_ATTEMPTS = 3
 _POLL = 0.05
 
 
@@ -127,25 +127,20 @@ class Plane:
         """A kubectl that fits this API server."""
         return Path(self._state["binaries"]["kubectl"])
 
-    @property
-    def supervisor_pid(self) -> int:
-        pid: int = self._state["supervisor"]["pid"]
-        return pid
-
     def api(self) -> ApiClient:
         """A small client with the administrator's rights."""
         return ApiClient.from_kubeconfig(self.kubeconfig)
 
     def user_kubeconfig(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig for any user, by client certificate. What that user may do is up to RBAC: at first nothing."""
-        name = _file_name("-".join([user, *groups]))
+        name = _file_name(user, *groups)
         pair = Authority(self._layout.pki, "ca").client(f"user-{name}", user, groups)
         path = self._layout.kubeconfigs / f"{name}.kubeconfig"
         return with_certificate(path, server=self.server, authority=self._layout.pki / "ca.crt", user=user, pair=pair)
 
     def service_account_kubeconfig(self, namespace: str, account: str, *, seconds: int = 24 * 3600) -> Path:
         """A kubeconfig with a token of a ServiceAccount that exists."""
-        path = self._layout.kubeconfigs / f"{_file_name(f'{namespace}-{account}')}.token.kubeconfig"
+        path = self._layout.kubeconfigs / f"{_file_name(namespace, account)}.token.kubeconfig"
         token = self.api().token(namespace, account, seconds=seconds)
         authority = self._layout.pki / "ca.crt"
         return with_token(path, server=self.server, authority=authority, user=account, token=token)
@@ -282,8 +277,10 @@ class Plane:
             return False
 
 
-def _file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)
+def _file_name(*names: str) -> str:
+    """Readable, and another one for every other list of names: a certificate that is there is used again."""
+    readable = "".join(c if c.isalnum() or c in "-_." else "_" for c in "-".join(names))
+    return f"{readable[:100]}-{hashlib.sha256(json.dumps(names).encode()).hexdigest()[:8]}"
 
 
 def clear(directory: str | os.PathLike[str], *, keep: bool | None = None) -> bool:

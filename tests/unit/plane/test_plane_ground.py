@@ -9,13 +9,14 @@ import random
 import socket
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from trainsnap_plane import PlaneError, manifests
+from trainsnap_plane import Plane, PlaneError, manifests
 from trainsnap_plane.certs import Authority, signing_keys
 from trainsnap_plane.components import PROFILES
 from trainsnap_plane.errors import ComponentDied
@@ -196,3 +197,14 @@ def test_stages_are_ours_and_parse() -> None:
 def test_a_death_says_how(exit_code: int, log: str, want: str, port_was_taken: bool) -> None:
     death = ComponentDied("etcd", exit_code, detail=log)
     assert (str(death), death.port_was_taken) == (want, port_was_taken)
+
+
+def test_users_whose_names_look_alike_get_files_of_their_own(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "plane")
+    layout.create()
+    plane = Plane(layout, SimpleNamespace(), {"ports": {"apiserver_port": 1}})  # type: ignore[arg-type]
+    users = [("a", ["b"]), ("a-b", []), ("a:b", []), ("a_b", []), ("a", ["b", "c"]), ("a", ["b-c"])]
+    files = [plane.user_kubeconfig(user, groups) for user, groups in users]
+    assert len(set(files)) == len(users)
+    assert len({yaml.safe_load(file.read_text())["users"][0]["user"]["client-key-data"] for file in files}) == 6
+    assert plane.user_kubeconfig("a", ["b"]) == files[0]
