@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from trainsnap_controller.manager.http import HttpServer
     from trainsnap_controller.manager.leader import LeaderElector
     from trainsnap_controller.manager.worker import Controller
-    from trainsnap_controller.observe.events import EventRecorder
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -104,10 +103,6 @@ class Manager:
             return Health(not problems, "; ".join(problems))
 
         self.health.add_ready("caches", check)
-
-    def add_recorder(self, recorder: EventRecorder) -> None:
-        """Send events, also those that controllers record on their way down."""
-        self.add(Group.SERVICES, Part("event recorder", recorder.run, stop=recorder.stop))
 
     def add_leader(self, elector: LeaderElector) -> None:
         """Run controllers only while this process holds the lease."""

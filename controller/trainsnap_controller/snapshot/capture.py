@@ -339,6 +339,5 @@ __all__ = [
     "RuntimeRef",
     "Snapshots",
     "differences",
-    "namespace_ends",
     "refused_fields",
 ]
