@@ -5,8 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 # What `make gen` writes. Checked by `make verify`, never edited by hand.
-GENERATED := crds api/trainsnap_api/_generated controller/trainsnap_controller/runtime/_generated \
-	deploy/kustomize/base/rbac.yaml docs/reference
+GENERATED := crds api/trainsnap_api/_generated api/trainsnap_api/client/_generated \
+	controller/trainsnap_controller/runtime/_generated deploy/kustomize/base/rbac.yaml docs/reference
 CODE := api controller codegen tools tests
 # A kubeconfig that is named on purpose: `make test CLUSTER=FILE`. One that happens to be exported is never used.
 CLUSTER ?=
@@ -19,7 +19,7 @@ DIR ?= .plane
 PROFILE ?= full
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gen fmt lint types layers files fresh verify unit integration e2e test plane plane-down demo clean
+.PHONY: help setup gen fmt lint types layers files fresh verify unit integration e2e test bench-client plane plane-down demo clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -88,6 +88,9 @@ e2e: $(STAMP) plane-built ## Run the tests on the full plane
 
 test: $(STAMP) plane-built ## Run all tests (CLUSTER=FILE: against the cluster behind that kubeconfig)
 	$(BIN)/pytest tests/unit tests/property tests/protocol tests/integration tests/e2e $(ARGS)
+
+bench-client: $(STAMP) ## Compare the models with the published client: import, memory, parsing
+	$(BIN)/python tests/bench/bench_client.py
 
 ##@ A plane to work with
 

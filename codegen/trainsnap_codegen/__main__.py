@@ -11,6 +11,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from trainsnap_codegen.clientdocs import client_docs_files
 from trainsnap_codegen.crd import crd_files
 from trainsnap_codegen.docs import docs_files
 from trainsnap_codegen.faces import face_files
@@ -31,13 +32,15 @@ if TYPE_CHECKING:
 def generate(layout: Layout) -> dict[Path, str]:
     """Every generated file and its text, nothing written. Raises SchemaError."""
     sources = load(layout)
+    models = model_files(layout, sources)
     return {
         **crd_files(layout, sources),
-        **model_files(layout, sources),
+        **models,
         **face_files(layout),
         **merge_key_files(layout, sources),
         **rbac_files(layout),
         **docs_files(layout),
+        **client_docs_files(layout, models),
     }
 
 
