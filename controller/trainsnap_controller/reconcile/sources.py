@@ -22,6 +22,7 @@ from trainsnap_controller.queue import WorkQueue
 from trainsnap_controller.reconcile.gather import LastWords, owner_name
 from trainsnap_controller.runtime import status
 from trainsnap_controller.runtime.extension import Maps, Watch
+from trainsnap_controller.runtime.patches import pod_spec
 
 JSON = dict[str, Any]
 
@@ -48,7 +49,7 @@ BY_RUNTIME_CLASS: Final = "runtime-class"
 def _runtime_classes_of(entry: Entry) -> Iterable[str]:
     template = (entry.object().get("spec") or {}).get("template") or {}
     for job in (template.get("spec") or {}).get("replicatedJobs") or []:
-        if name := job["template"]["spec"]["template"].get("spec", {}).get("runtimeClassName"):
+        if name := pod_spec(job).get("runtimeClassName"):
             yield name
 
 

@@ -87,9 +87,13 @@ class PodSet:
         """The first regular container of that name."""
         return next((item for item in self.containers if item["name"] == name), None)
 
-    def with_count(self, count: int) -> PodSet:
-        """A copy with another number of pods."""
-        return replace(self, count=count)
+    def has(self, name: str) -> bool:
+        """Whether there is a container or init container of that name."""
+        return any(item["name"] == name for item in [*self.containers, *self.init_containers])
+
+    def with_count(self, count: int | None) -> PodSet:
+        """A copy with another number of pods; None: the same number."""
+        return self if count is None else replace(self, count=count)
 
     def with_pod_spec(self, **fields: Any) -> PodSet:
         """A copy in which fields of the pod's spec are replaced; a field given as empty list or None is taken away."""

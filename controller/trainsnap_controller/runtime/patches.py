@@ -72,7 +72,7 @@ def same_but_time(old: JSON, new: JSON) -> bool:
 def patched_containers(entry: JSON) -> Iterator[tuple[str, str, JSON]]:
     """Every container patch of one ``runtimePatches`` entry: replicated job, list name, the container patch."""
     for item in _jobs(entry):
-        pod = _pod_spec(item)
+        pod = pod_spec(item)
         for key, _ in _LISTS:
             for container in pod.get(key) or []:
                 yield item["name"], key, container
@@ -129,7 +129,7 @@ def _known_only(partial: JSON, known: Names) -> JSON:
 
 
 def _known_containers(item: JSON, known: Mapping[str, frozenset[str]]) -> JSON:
-    pod = _pod_spec(item)
+    pod = pod_spec(item)
     lists = {key: [c for c in pod[key] if c["name"] in known[key]] for key, _ in _LISTS if key in pod}
     if not lists:
         return item
@@ -140,7 +140,7 @@ def _known_containers(item: JSON, known: Mapping[str, frozenset[str]]) -> JSON:
 
 def _names(spec: JSON) -> Names:
     return {
-        item["name"]: {key: frozenset(c["name"] for c in _pod_spec(item).get(key) or []) for key, _ in _LISTS}
+        item["name"]: {key: frozenset(c["name"] for c in pod_spec(item).get(key) or []) for key, _ in _LISTS}
         for item in _listed(spec)
     }
 
@@ -159,7 +159,7 @@ def _listed(spec: JSON) -> list[JSON]:
     return jobs
 
 
-def _pod_spec(item: JSON) -> JSON:
+def pod_spec(item: JSON) -> JSON:
     """The pod spec of a replicated job or of a patch of one, where every level may be missing."""
     here: JSON = item
     for key in ("template", "spec", "template", "spec"):

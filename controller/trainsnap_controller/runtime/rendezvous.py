@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every framework with a rendezvous needs: the rank-0 host, the pod's own rank, and the port.
+"""What every framework with a rendezvous needs: the rank-0 host, the pod's own rank, the port, and its variables.
 
-Helpers of the torch, jax and xgboost plugins.
+Helpers of the torch, mpi, jax, xgboost and trainjobstatus plugins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from trainsnap_controller import constants as c
+from trainsnap_controller.runtime.errors import FieldError
 from trainsnap_controller.runtime.info import RuntimeInfo
 from trainsnap_controller.runtime.job import Job
 
@@ -32,6 +34,14 @@ def literal(name: str, value: str | int) -> JSON:
 def from_pod_index(name: str) -> JSON:
     """A variable that holds the pod's index in its job."""
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": c.JOB_COMPLETION_INDEX_FIELD}}}
+
+
+def reserved_variables(job: Job, names: Iterable[str], policy: str) -> Iterator[FieldError]:
+    """A broken rule if the job sets variables that runtimes of a policy set."""
+    used = sorted({item["name"] for item in (job.trainer.env if job.trainer else ())} & set(names))
+    if used:
+        rule = f"must not set variables that {policy} runtimes set: {', '.join(used)}"
+        yield FieldError("spec.trainer.env", used, rule)
 
 
 def trainer_port() -> JSON:

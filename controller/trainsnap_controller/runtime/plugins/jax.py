@@ -19,8 +19,7 @@ class Jax:
         pod_set = info.by_ancestor(c.TRAINER)
         if info.policy("jax") is None or job.trainer is None or pod_set is None:
             return info
-        if job.trainer.num_nodes is not None:
-            pod_set = pod_set.with_count(job.trainer.num_nodes)
+        pod_set = pod_set.with_count(job.trainer.num_nodes)
         variables = [
             rendezvous.literal("JAX_NUM_PROCESSES", pod_set.count),
             rendezvous.from_pod_index("JAX_PROCESS_ID"),

@@ -157,7 +157,7 @@ def _initializer_rules(job: Job, info: RuntimeInfo, name: str, initializer: Init
     pod_set = info.by_name(name)
     if pod_set is None:
         rule = f"must have a replicated job named {name!r}, since spec.initializer.{step} is set"
-    elif not any(item["name"] == name for item in [*pod_set.containers, *pod_set.init_containers]):
+    elif not pod_set.has(name):
         rule = f"replicated job {name!r} must have a container of the same name, since spec.initializer.{step} is set"
     elif not _mounts_initializer(pod_set.container(name)):
         rule = f"container {name!r} must mount a volume named {_MOUNT!r}, since spec.initializer.{step} is set"

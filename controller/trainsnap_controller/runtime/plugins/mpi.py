@@ -96,7 +96,7 @@ class MPI:
         policy = info.policy("mpi")
         if policy is None or job.trainer is None:
             return []
-        return [*_launcher_rule(job, info, policy), *_reserved(job)]
+        return [*_launcher_rule(job, info, policy), *rendezvous.reserved_variables(job, RESERVED, "MPI")]
 
     def _secret(self, job: Job) -> JSON:
         private, public = self._key_pair()
@@ -194,9 +194,3 @@ def _launcher_rule(job: Job, info: RuntimeInfo, policy: JSON) -> Iterator[FieldE
     if nodes >= 2 and _launcher_as_node(policy) and missing:
         rule = f"must be 1, since the runtime counts its launcher as a node but has no {' and no '.join(missing)} job"
         yield FieldError("spec.trainer.numNodes", nodes, rule)
-
-
-def _reserved(job: Job) -> Iterator[FieldError]:
-    used = sorted({item["name"] for item in (job.trainer.env if job.trainer else ())} & set(RESERVED))
-    if used:
-        yield FieldError("spec.trainer.env", used, f"must not set variables that MPI runtimes set: {', '.join(used)}")

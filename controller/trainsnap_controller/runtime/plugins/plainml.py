@@ -22,7 +22,6 @@ class PlainML:
         pod_set = info.by_ancestor(c.TRAINER)
         if job.trainer is None or pod_set is None or any(info.policy(name) is not None for name in _OTHERS):
             return info
-        if job.trainer.num_nodes is not None:
-            pod_set = pod_set.with_count(job.trainer.num_nodes)
+        pod_set = pod_set.with_count(job.trainer.num_nodes)
         variables = normalform.env_list(job.trainer.env, "spec.trainer.env")
         return info.with_pod_set(pod_set.with_container(c.NODE, upsert.on_container(env_vars=variables)))

@@ -31,7 +31,7 @@ class Torch:
         if info.policy("torch") is None:
             return info
         pod_set = info.by_ancestor(c.TRAINER)
-        if pod_set is not None and job.trainer is not None and job.trainer.num_nodes is not None:
+        if pod_set is not None and job.trainer is not None:
             pod_set = pod_set.with_count(job.trainer.num_nodes)
             info = info.with_pod_set(pod_set)
         processes = processes_per_node(job, info)
@@ -48,7 +48,11 @@ class Torch:
         del observed, old
         if info.policy("torch") is None:
             return []
-        return [*_missing_targets(job, info), *_reserved(job), *_tune_rules(job, info)]
+        return [
+            *_missing_targets(job, info),
+            *rendezvous.reserved_variables(job, RESERVED, "torch"),
+            *_tune_rules(job, info),
+        ]
 
 
 def processes_per_node(job: Job, info: RuntimeInfo) -> str:
@@ -106,7 +110,7 @@ def _gpus(job: Job, info: RuntimeInfo) -> int:
 def _injected(info: RuntimeInfo, target: str, container: str, variables: list[JSON]) -> RuntimeInfo:
     """The variables in one container, or init container, of the replicated job of that name."""
     pod_set = info.by_name(target)
-    if pod_set is None or not _has(pod_set, container):
+    if pod_set is None or not pod_set.has(container):
         raise BuildError(_TARGETS, f"replicated job {target!r} has no container named {container!r}")
     change = upsert.on_container(env_vars=variables)
     if pod_set.container(container) is not None:
@@ -122,20 +126,10 @@ def _targets(info: RuntimeInfo) -> Iterator[tuple[str, str]]:
             yield target["jobName"], container
 
 
-def _has(pod_set: PodSet, container: str) -> bool:
-    return any(item["name"] == container for item in [*pod_set.containers, *pod_set.init_containers])
-
-
 def _missing_targets(job: Job, info: RuntimeInfo) -> Iterator[FieldError]:
     for target, container in _targets(info):
         pod_set = info.by_name(target)
-        if pod_set is None or not _has(pod_set, container):
+        if pod_set is None or not pod_set.has(container):
             value = {"jobName": target, "containerName": container}
             rule = f"the runtime injects variables into container {container!r} of {target!r}, which it does not have"
             yield FieldError("spec.runtimeRef", value, rule)
-
-
-def _reserved(job: Job) -> Iterator[FieldError]:
-    used = sorted({item["name"] for item in (job.trainer.env if job.trainer else ())} & set(RESERVED))
-    if used:
-        yield FieldError("spec.trainer.env", used, f"must not set variables that torch runtimes set: {', '.join(used)}")

@@ -14,6 +14,7 @@ from trainsnap_controller.runtime.extension import Watch
 from trainsnap_controller.runtime.info import RuntimeInfo
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Need, Observed
+from trainsnap_controller.runtime.patches import pod_spec
 
 JSON = dict[str, Any]
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
@@ -74,8 +75,7 @@ def _policy(policies: JSON | None) -> JSON | None:
 def _priority_classes(spec: JSON) -> list[str]:
     """Priority classes of the runtime's pods; patches cannot change them."""
     jobs = ((spec.get("template") or {}).get("spec") or {}).get("replicatedJobs") or []
-    pods = [item["template"].get("spec", {}).get("template", {}).get("spec", {}) for item in jobs]
-    names = [pod.get("priorityClassName") for pod in pods]
+    names = [pod_spec(item).get("priorityClassName") for item in jobs]
     return [name for name in names if name and name not in _SYSTEM_CLASSES]
 
 

@@ -26,8 +26,7 @@ class XGBoost:
         pod_set = info.by_ancestor(c.TRAINER)
         if info.policy("xgboost") is None or job.trainer is None or pod_set is None:
             return info
-        if job.trainer.num_nodes is not None:
-            pod_set = pod_set.with_count(job.trainer.num_nodes)
+        pod_set = pod_set.with_count(job.trainer.num_nodes)
         per_node = max(1, resources.gpus(resources.of_trainer(job, info)))
         variables = [
             rendezvous.literal("DMLC_TRACKER_URI", rendezvous.rank_zero_host(job, info)),
