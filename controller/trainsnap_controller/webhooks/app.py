@@ -24,6 +24,7 @@ from starlette.routing import Route
 from trainsnap_api.transport import Resource
 from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.webhooks import paths, runtimes, times
+from trainsnap_controller.webhooks.reads import Api, SharedReads
 from trainsnap_controller.webhooks.review import (
     CREATE,
     INTERNAL_ERROR,
@@ -35,7 +36,7 @@ from trainsnap_controller.webhooks.review import (
     decode,
     encode,
 )
-from trainsnap_controller.webhooks.trainjobs import Api, TrainJobs
+from trainsnap_controller.webhooks.trainjobs import TrainJobs
 
 JSON = dict[str, Any]
 Handler = Callable[[Review], Awaitable[Answer]]
@@ -72,7 +73,7 @@ def handlers(
 
     return {
         paths.MUTATE_TRAIN_JOB: set_times,
-        paths.VALIDATE_TRAIN_JOB: TrainJobs(api, framework, opaque_kinds).review,
+        paths.VALIDATE_TRAIN_JOB: TrainJobs(SharedReads(api), framework, opaque_kinds).review,
         paths.VALIDATE_TRAINING_RUNTIME: runtimes.review,
         paths.VALIDATE_CLUSTER_TRAINING_RUNTIME: runtimes.review,
     }

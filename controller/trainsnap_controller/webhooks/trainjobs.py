@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from trainsnap_api.transport import NotFound, Resource, TransportError
 from trainsnap_api.transport.resources import (
@@ -24,17 +24,12 @@ from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Need, Observed
 from trainsnap_controller.snapshot.capture import BUILT_IN_KINDS
+from trainsnap_controller.webhooks.reads import Api
 from trainsnap_controller.webhooks.review import UNAVAILABLE, Answer, Review, refusal
 from trainsnap_controller.webhooks.runtimes import POLICY_URL, deprecated
 
 JSON = dict[str, Any]
 _REF = "spec.runtimeRef"
-
-
-class Api(Protocol):
-    """The one request that is needed."""
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JSON: ...
 
 
 @dataclass(frozen=True, slots=True)
