@@ -84,7 +84,7 @@ def to_migrate(facts: Facts, rules: Rules) -> Step:
         return _nothing(f"the ConfigMap is not from before trainsnap (legacyBefore {rules.before:%Y-%m-%dT%H:%M:%SZ})")
     verdict = judge(config_map, job, job.runtime_ref)
     if verdict.runtime is None:
-        return Step(Result.PROBLEM, f"the ConfigMap {verdict.fault}: {verdict.problem}", notes=verdict.notes)
+        return Step(Result.PROBLEM, f"the ConfigMap cannot be used: {verdict.problem}", notes=verdict.notes)
     if job.runtime_ref.key not in {*BUILT_IN_KINDS, *rules.opaque_kinds}:
         return Step(
             Result.PROBLEM, f"{job.runtime_ref.key} is not a kind that trainsnap is configured for", notes=verdict.notes
@@ -150,7 +150,7 @@ def verified(facts: Facts, framework: Framework) -> Step:
         return _nothing("has no ConfigMap; there is nothing to compare")
     verdict = judge(facts.config_map, job, job.runtime_ref)
     if verdict.runtime is None:
-        return Step(Result.PROBLEM, f"the ConfigMap {verdict.fault}: {verdict.problem}", notes=verdict.notes)
+        return Step(Result.PROBLEM, f"the ConfigMap cannot be used: {verdict.problem}", notes=verdict.notes)
     changed = other_content(facts.snapshot, verdict.runtime)
     if not changed and "opaque" not in facts.snapshot:
         changed = _built_otherwise(job, verdict.runtime.get("spec"), facts.snapshot.get("spec"), framework)

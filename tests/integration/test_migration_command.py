@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``trainsnap migrate`` on a cluster that the reference has left: there, further, and back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import yaml
+
+from support.cluster import Cluster
+from support.eras import before_trainsnap, remove_webhooks
+from support.identity import service_account, user_with
+from support.legacy import config_map, finish, left_by_reference, live_runtime
+from support.migrating import Migrate
+from support.objects import image_of, runtime, runtime_spec, train_job
+from support.operator import Operator
+from support.plane import Target
+from trainsnap_api.transport import Transport
+from trainsnap_api.transport import resources as r
+from trainsnap_api.transport.resources import (
+    CONFIG_MAP,
+    JOB_SET,
+    TRAIN_JOB,
+    TRAINING_RUNTIME,
+    TRAINING_RUNTIME_SNAPSHOT,
+)
+from trainsnap_controller.migration.legacy import judge
+from trainsnap_controller.runtime.job import Job
+
+pytestmark = [pytest.mark.anyio, pytest.mark.api]
+
+JSON = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+async def stopped(operator_process: Operator, admin: Transport) -> AsyncIterator[Operator]:
+    """The operator, stopped, in a cluster of the reference."""
+    async with before_trainsnap(operator_process, admin) as operator:
+        yield operator
+
+
+@pytest.fixture
+async def migrate(stopped: Operator, plane: Target, admin: Transport, namespace: str, tmp_path: Path) -> Migrate:
+    """The command, on the test's namespace; the operator does not run."""
+    if stopped.running:
+        stopped.stop()
+    await remove_webhooks(admin)
+    await anyio.sleep(0.5)
+    return Migrate(plane.kubeconfig, namespace, tmp_path)
+
+
+async def state(cluster: Cluster) -> dict[str, Any]:
+    """Everything that is not an event, by kind and name."""
+    kinds = (TRAIN_JOB, JOB_SET, CONFIG_MAP, TRAINING_RUNTIME_SNAPSHOT)
+    return {
+        f"{kind.kind} {obj['metadata']['name']}": obj
+        for kind in kinds
+        for obj in (await cluster.api.list(kind, cluster.namespace)).items
+    }
+
+
+async def leave_everything(cluster: Cluster) -> None:
+    """Jobs in every state: running, paused, not built yet, finished, being deleted, broken, without ConfigMap."""
+    namespace = cluster.namespace
+    await cluster.create(runtime("rt", namespace, image="acme/train:1"))
+    await left_by_reference(cluster, train_job("running", namespace))
+    await left_by_reference(cluster, train_job("paused", namespace, suspend=True))
+    await left_by_reference(cluster, train_job("created", namespace, suspend=True), with_job_set=False)
+    await left_by_reference(cluster, train_job("finished", namespace))
+    await finish(cluster, "finished")
+    await left_by_reference(cluster, train_job("older", namespace), with_config_map=False)
+    deleting = train_job("deleting", namespace)
+    deleting["metadata"]["finalizers"] = ["acme.org/hold"]
+    await left_by_reference(cluster, deleting)
+    await cluster.delete(TRAIN_JOB, "deleting")
+    broken, _, _ = await left_by_reference(cluster, train_job("broken", namespace), with_config_map=False)
+    await cluster.create(config_map(broken, text="{{"))
+    await cluster.patch(TRAINING_RUNTIME, "rt", {"spec": runtime_spec(image="acme/train:2")})
+
+
+@pytest.mark.timeout(400)
+async def test_there_and_back(migrate: Migrate, stopped: Operator, cluster: Cluster) -> None:
+    await leave_everything(cluster)
+    before = await state(cluster)
+
+    planned = await migrate("plan")
+    assert planned.code == 1, planned.err
+    assert {name: row["result"] for name, row in planned.jobs.items()} == {
+        "running": "todo", "paused": "todo", "created": "todo", "finished": "nothing", "older": "nothing",
+        "deleting": "nothing", "broken": "problem",
+    }  # fmt: skip
+    assert "would store it as it is" in planned.result("running")[1]
+    assert "cannot be read: line" in planned.result("broken")[1]
+    assert await state(cluster) == before
+
+    rehearsed = await migrate("apply", "--dry-run")
+    assert {name: row["result"] for name, row in rehearsed.jobs.items()} == {
+        name: row["result"] for name, row in planned.jobs.items()
+    }
+    assert await state(cluster) == before
+
+    for _ in range(2):
+        applied = await migrate("apply")
+        assert {name for name, row in applied.jobs.items() if row["result"] == "done"} == {
+            "running",
+            "paused",
+            "created",
+        }
+    after = await state(cluster)
+    made = {key for key in after if key not in before}
+    assert made == {f"TrainingRuntimeSnapshot {name}" for name in ("running", "paused", "created")}
+    assert {key: after[key] for key in before} == before, "nothing of the reference's was touched"
+    for key in made:
+        assert (after[key]["source"]["origin"], image_of(after[key])) == ("ConfigMap", "acme/train:1")
+
+    refused = await migrate("finalize")
+    assert (refused.code, refused.result("broken")[0], refused.result("running")[0]) == (1, "problem", "done")
+    assert {key: value for key, value in (await state(cluster)).items() if "ConfigMap" in key} == {
+        key: value for key, value in before.items() if "ConfigMap" in key
+    }, "one problem, and nothing is deleted"
+
+    # The operator takes over while the command goes on; a human mends the broken one.
+    stopped.start()
+    job = await cluster.get(TRAIN_JOB, "broken")
+    await cluster.patch(
+        CONFIG_MAP, "broken-runtime-snapshot", {"data": config_map(job, await live_runtime(cluster, job))["data"]}
+    )
+    await cluster.create(train_job("new", cluster.namespace))
+    await cluster.until(TRAINING_RUNTIME_SNAPSHOT, "new")
+    assert (await migrate("apply")).code == 0
+    await cluster.until(TRAINING_RUNTIME_SNAPSHOT, "older")
+    verified = await migrate("verify")
+    assert (verified.code, verified.result("running")) == (
+        0, ("done", "builds the same objects from ConfigMap and snapshot"),
+    )  # fmt: skip
+    for name in ("running", "paused"):
+        assert await cluster.get(JOB_SET, name) == before[f"JobSet {name}"], (
+            "not one field, the resourceVersion included"
+        )
+
+    finalized = await migrate("finalize")
+    assert finalized.code == 0, finalized.out
+    left = {key for key in await state(cluster) if "ConfigMap" in key}
+    assert left == {"ConfigMap deleting-runtime-snapshot", "ConfigMap finished-runtime-snapshot"}
+
+    back = await migrate("rollback")
+    assert back.code == 0, back.out
+    for name in ("running", "paused", "created", "older", "broken", "new"):
+        view = Job.from_json(await cluster.get(TRAIN_JOB, name))
+        written = await cluster.get(CONFIG_MAP, f"{name}-runtime-snapshot")
+        verdict = judge(written, view, view.runtime_ref)
+        assert verdict.runtime is not None
+        assert verdict.runtime["spec"] == (await cluster.get(TRAINING_RUNTIME_SNAPSHOT, name))["spec"]
+        assert [entry["manager"] for entry in written["metadata"]["managedFields"]] == ["trainer"]
+        assert written["metadata"]["ownerReferences"] == [view.owner_reference]
+    settled = await state(cluster)
+    assert (await migrate("rollback")).code == 0
+    again = await state(cluster)
+    assert {key: again[key]["metadata"]["resourceVersion"] for key in again if "ConfigMap" in key} == {
+        key: settled[key]["metadata"]["resourceVersion"] for key in settled if "ConfigMap" in key
+    }, "what is there already is not written again"
+    assert (await migrate("verify")).code == 0
+
+    lines = [json.loads(line) for line in (migrate.folder / "journal.jsonl").read_text().splitlines()]
+    assert [line["operation"] for line in lines if line["event"] == "ended"] == [
+        "apply", "apply", "finalize", "apply", "finalize", "rollback", "rollback",
+    ]  # fmt: skip
+    told = await migrate("status")
+    assert any("last run by the journal: rollback, ended" in fact for fact in told.report["facts"])
+
+
+async def test_what_is_there_already_decides(migrate: Migrate, plane: Target, cluster: Cluster) -> None:
+    await cluster.create(runtime("rt", cluster.namespace))
+    for name in ("same", "other", "foreign"):
+        await left_by_reference(cluster, train_job(name, cluster.namespace))
+    assert (await migrate("apply")).code == 0
+    async with service_account(str(plane.kubeconfig), cluster.api, "kubeflow-system", "trainsnap") as api:
+        for name, spec in (("other", runtime_spec(image="acme/evil:1")), ("foreign", runtime_spec())):
+            snapshot = await cluster.get(TRAINING_RUNTIME_SNAPSHOT, name)
+            await api.delete(TRAINING_RUNTIME_SNAPSHOT, name, cluster.namespace)
+            source = (
+                snapshot["source"]
+                if name == "other"
+                else {**snapshot["source"], "trainJob": {"name": name, "uid": "x"}}
+            )
+            metadata = {key: snapshot["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
+            await api.create(
+                TRAINING_RUNTIME_SNAPSHOT, {**snapshot, "metadata": metadata, "source": source, "spec": spec}
+            )
+    before = await state(cluster)
+    applied = await migrate("apply")
+    assert applied.result("same")[0] == "done"
+    assert applied.result("other")[0] == "problem"
+    assert "other content than the ConfigMap: spec.template" in applied.result("other")[1]
+    assert "of an earlier TrainJob" in applied.result("foreign")[1]
+    assert await state(cluster) == before
+
+
+async def test_later_jobs_and_configmaps_are_not_believed(migrate: Migrate, cluster: Cluster) -> None:
+    await cluster.create(runtime("rt", cluster.namespace))
+    await left_by_reference(cluster, train_job("job", cluster.namespace))
+    planned = await migrate("plan", "--legacy-before", "2020-01-01T00:00:00Z")
+    assert planned.result("job")[0] == "nothing"
+    assert "not from before trainsnap" in planned.result("job")[1]
+    assert (await migrate("plan")).result("job")[0] == "todo"
+
+
+async def test_every_field_that_would_be_lost_is_named(migrate: Migrate, cluster: Cluster) -> None:
+    await cluster.create(runtime("rt", cluster.namespace))
+    job = await cluster.create(train_job("job", cluster.namespace))
+    text = config_map(job, await live_runtime(cluster, job))["data"]["runtime"]
+    text = text.replace("numNodes: 1", "numNodes: 1\n    nodes: 1").replace("replicas: 1", "replicas: one")
+    await cluster.create(config_map(job, text=text))
+    result, detail = (await migrate("apply")).result("job")
+    assert result == "problem"
+    assert 'unknown field "spec.mlPolicy.nodes"' in detail
+    assert await cluster.find(TRAINING_RUNTIME_SNAPSHOT, "job") is None
+
+
+async def test_a_reference_that_still_runs_is_reported(migrate: Migrate, cluster: Cluster, admin: Transport) -> None:
+    name = "kubeflow-trainer-controller-manager"
+    metadata = {"name": name, "namespace": "kubeflow-system"}
+    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
+                  "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pod}}  # fmt: skip
+    await admin.create(r.DEPLOYMENT, deployment)
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": f"{name}-5d9_ab"},
+             "metadata": {"name": "trainer.kubeflow.org", "namespace": "kubeflow-system"}}  # fmt: skip
+    await admin.create(r.LEASE, lease)
+    try:
+        facts = " ".join((await migrate("plan")).report["facts"])
+        assert f"Deployment kubeflow-system/{name} exists" in facts
+        assert f"is held by {name}-5d9_ab" in facts
+        refused = await migrate("finalize")
+        assert refused.code == 1
+        assert "the reference may still need the ConfigMaps" in refused.err
+    finally:
+        await admin.delete(r.DEPLOYMENT, name, "kubeflow-system")
+        await admin.delete(r.LEASE, "trainer.kubeflow.org", "kubeflow-system")
+
+
+async def test_who_may_not_write_is_told_which_right_is_missing(
+    migrate: Migrate, plane: Target, cluster: Cluster, admin: Transport, tmp_path: Path
+) -> None:
+    async with user_with(str(plane.kubeconfig), admin, cluster.namespace, "somebody", "edit"):
+        token = await admin.service_account_token("somebody", cluster.namespace, seconds=600)
+    config = yaml.safe_load(plane.kubeconfig.read_text())
+    config["users"] = [{"name": user["name"], "user": {"token": token.token}} for user in config["users"]]
+    file = tmp_path / "somebody.kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    refused = await Migrate(file, cluster.namespace, tmp_path)("apply")
+    assert refused.code == 1
+    assert (
+        "you need the verb create on serviceaccounts/token, name trainsnap, in namespace kubeflow-system" in refused.err
+    )
+    assert "Traceback" not in refused.err
+
+
+async def test_reports(migrate: Migrate, cluster: Cluster) -> None:
+    await leave_everything(cluster)
+    table = await migrate("plan", output="table")
+    assert f"{cluster.namespace}/running" in table.out
+    assert "7 jobs: 3 to do, 3 nothing to do, 1 problem" in table.out
+    page = await migrate("plan", output="html")
+    assert page.out.startswith("<!doctype html>")
+    assert "src=" not in page.out
+    assert "<td>broken</td>" in page.out
+
+
+KILLED = Path(__file__).parents[1] / "support" / "migrate_killed.py"
+
+
+@pytest.mark.timeout(900)
+async def test_killed_at_every_write_boundary_it_ends_in_the_same_state(
+    migrate: Migrate, plane: Target, cluster: Cluster, tmp_path: Path
+) -> None:
+    names = [f"job-{number:02}" for number in range(16)]
+    for image in ("acme/train:1", "acme/train:2"):
+        await cluster.create(runtime(image[-1], cluster.namespace, image=image))
+    for number, name in enumerate(names):
+        wanted = train_job(name, cluster.namespace, str(1 + number % 2), suspend=number % 3 == 0)
+        await left_by_reference(cluster, wanted)
+    await cluster.patch(TRAINING_RUNTIME, "1", {"spec": runtime_spec(image="acme/train:9")})
+    before = await state(cluster)
+    kills = 0
+    for operation in ("apply", "finalize", "rollback"):
+        command = [sys.executable, "-P", str(KILLED), str(plane.kubeconfig), cluster.namespace, operation]
+        ran = await anyio.run_process([*command, str(tmp_path / "j.jsonl")], check=False, stdin=subprocess.DEVNULL)
+        assert ran.returncode == 0, ran.stderr.decode()
+        kills += int(ran.stdout)
+        after = await state(cluster)
+        snapshots = [obj for key, obj in after.items() if obj["kind"] == "TrainingRuntimeSnapshot"]
+        assert [obj["metadata"]["name"] for obj in snapshots] == names
+        for number, snapshot in enumerate(snapshots):
+            assert image_of(snapshot) == f"acme/train:{1 + number % 2}"
+        for key in before:
+            if not key.startswith("ConfigMap"):
+                assert after[key] == before[key]
+        config_maps = [key for key in after if key.startswith("ConfigMap")]
+        assert len(config_maps) == (0 if operation == "finalize" else len(names))
+        if operation == "apply":
+            assert {key: after[key] for key in config_maps} == {key: before[key] for key in config_maps}
+        else:
+            assert (await migrate("verify")).code == 0
+    assert kills >= 200, kills
+    undisturbed = await migrate("apply")
+    assert undisturbed.report["sums"] == {"jobs": 16, "todo": 0, "done": 16, "nothing": 0, "problem": 0}
