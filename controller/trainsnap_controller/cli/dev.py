@@ -80,7 +80,8 @@ async def dev(
                 metrics=metrics,
                 admission=Admission(reads, certificates, listen_address(webhook_host, port), registration),
                 reporting=Reporting(reports, listen_address(webhook_host, status_port)),
-                on_ready=_announce,
+                on_bound=_announce,
+                on_ready=lambda: print("READY", flush=True),
             )
 
 
@@ -97,8 +98,7 @@ async def clean(kubeconfig: Path, context: str | None) -> int:
 
 
 def _announce(servers: Servers) -> None:
-    """Tell whoever started this process where it listens and that it is ready."""
+    """Tell whoever started this process where it listens."""
     for server in (servers.health, servers.metrics, servers.webhooks, servers.status):
         if server is not None:
-            print(f"{server.name} {server.scheme}://127.0.0.1:{server.port}")
-    print("READY", flush=True)
+            print(f"{server.name} {server.scheme}://127.0.0.1:{server.port}", flush=True)

@@ -79,15 +79,17 @@ async def serve(
     metrics: Metrics,
     admission: Admission | None = None,
     reporting: Reporting | None = None,
-    on_ready: Callable[[Servers], None] = lambda servers: None,
+    on_bound: Callable[[Servers], None] = lambda servers: None,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> int:
     """Run the operator over a connection until a signal. Returns the exit code.
 
+    ``on_bound`` hears of the servers before anything else happens, ``on_ready`` when all runs: in between may be hours,
+    while a kind is not installed or somebody else leads, and health tells why.
     ``reporting`` is used while the feature gate ``TrainJobStatus`` is open.
     """
     reporting = reporting if config.gate("TrainJobStatus") else None
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    found: list[Servers] = []
     framework = standard(status_server=None if reporting is None else _status_server(config, namespace))
     optional = {watch.requires for watch in framework.watches() if watch.requires is not None}
     manager, servers = operator.build(
@@ -100,9 +102,9 @@ async def serve(
         installed={resource for resource in optional if await api.served(resource)},
         admission=admission,
         reporting=reporting,
-        on_ready=lambda: on_ready(found[0]),
+        on_ready=on_ready,
     )
-    found.append(servers)
+    on_bound(servers)
     return await manager.run()
 
 
