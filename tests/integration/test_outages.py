@@ -119,13 +119,15 @@ async def test_without_jobset_it_says_so_and_waits(tmp_path: Path) -> None:
             with replica(tmp_path / "waiting", *arguments) as waiting:
                 await waiting.until("/readyz", 500, f"serve {JOB_SETS}: is its CustomResourceDefinition installed?")
                 assert waiting.get("health", "/healthz") == (200, "ok")
-                assert "READY" not in waiting.out.read_text()
+                assert "health http://127.0.0.1:" in await waiting.said(), "where to ask is told at once"
+                assert "READY" not in await waiting.said()
                 said = [line["msg"] for line in waiting.lines() if line["level"] not in ("debug", "info")]
                 assert len(said) == 1, said
                 assert said[0].startswith(f"the API server does not serve {JOB_SETS}: is its CustomResourceDefinition")
 
                 await api.create(CUSTOM_RESOURCE_DEFINITION, fresh(crd), field_validation=None)
                 await waiting.until("/readyz", 200)
+                await eventually(waiting.said, lambda out: out.endswith("READY\n"), what="READY")
                 cluster = Cluster(api, "default")
                 await cluster.create(runtime("rt", "default", image="acme/train:1"))
                 await cluster.create(train_job("job", "default"))

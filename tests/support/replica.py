@@ -28,14 +28,14 @@ QUICK = {"leaderElect": True, "leaseDuration": "3s", "renewDeadline": "2s", "ret
 
 
 class Replica:
-    """One operator process. ``log`` holds its standard error, ``out`` its standard output."""
+    """One operator process. ``log`` holds its standard error."""
 
     def __init__(self, folder: Path, ports: dict[str, Lease], arguments: tuple[str, ...], config: JSON) -> None:
-        self.log, self.out = folder / "log", folder / "out"
+        self.log, self._out = folder / "log", folder / "out"
         self._ports = ports
         file = folder / "config.yaml"
         file.write_text(json.dumps(config))
-        with self.log.open("ab") as log, self.out.open("ab") as out:
+        with self.log.open("ab") as log, self._out.open("ab") as out:
             self._process = subprocess.Popen(
                 [*COMMAND, *arguments, "--config", str(file), "--log-format", "json"], stdout=out, stderr=log
             )
@@ -48,6 +48,10 @@ class Replica:
     def lines(self) -> list[JSON]:
         """What it has logged so far."""
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+
+    async def said(self) -> str:
+        """What it has printed so far."""
+        return self._out.read_text()
 
     def get(self, server: str, path: str) -> tuple[int, str]:
         """GET a path of its ``health`` or ``metrics`` server: HTTP status and text; 0 when nobody answers."""
