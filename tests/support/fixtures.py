@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures over a plane: an admin's connection, the operator, a namespace of one's own.
+"""Fixtures over a plane: the plane itself, an admin's connection, the operator, a namespace of one's own.
 
 A conftest that has a session-scoped ``plane`` fixture imports these. Each conftest that does gets fixtures of its own,
 so that the tests of one plane never see the connection to another.
@@ -8,34 +8,48 @@ so that the tests of one plane never see the connection to another.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 from support.cluster import Cluster
 from support.operator import Operator
+from support.plane import Target, fresh_namespace
 from trainsnap_api.transport import Transport
+from trainsnap_plane import Plane
 
 
-class HasKubeconfig(Protocol):
-    """A running plane."""
+@pytest.fixture(scope="session", autouse=True)
+def no_exported_kubeconfig() -> Iterator[None]:
+    """Nothing that a test starts may reach for the developer's own cluster."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("KUBECONFIG", raising=False)
+        yield
 
-    @property
-    def kubeconfig(self) -> object: ...
+
+@pytest.fixture
+def local_plane(plane: Target) -> Plane:
+    """The local plane itself, to do things to it; skips the test on a user's cluster."""
+    return plane.local
+
+
+@pytest.fixture
+def namespace(plane: Target) -> Iterator[str]:
+    """A namespace for one test."""
+    with fresh_namespace(plane) as name:
+        yield name
 
 
 @pytest.fixture(scope="session")
-async def admin(plane: HasKubeconfig) -> AsyncIterator[Transport]:
+async def admin(plane: Target) -> AsyncIterator[Transport]:
     """A connection with all rights."""
-    async with await Transport.connect(kubeconfig=str(plane.kubeconfig), probe=True) as api:
+    async with await Transport.connect(kubeconfig=plane.kubeconfig, probe=True) as api:
         yield api
 
 
 @pytest.fixture(scope="session")
-def operator_process(plane: HasKubeconfig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def operator_process(plane: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """The one operator of the plane. Tests use ``operator``."""
-    operator = Operator(Path(str(plane.kubeconfig)), tmp_path_factory.mktemp("operator") / "log")
+    operator = Operator(plane.kubeconfig, tmp_path_factory.mktemp("operator") / "log")
     operator.start()
     yield operator
     operator.resume()

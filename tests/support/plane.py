@@ -77,14 +77,6 @@ def target(profile: ProfileName, folder: Path, *, environment: Mapping[str, str]
 
 
 @contextlib.contextmanager
-def without_exported_kubeconfig() -> Iterator[None]:
-    """Nothing that a test starts may reach for the developer's own cluster."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("KUBECONFIG", raising=False)
-        yield
-
-
-@contextlib.contextmanager
 def fresh_namespace(where: Target, *, prefix: str = "t") -> Iterator[str]:
     """A namespace of a name that was never used, removed with all that is in it."""
     name = f"{prefix}-{uuid.uuid4().hex[:10]}"
