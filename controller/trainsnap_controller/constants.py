@@ -52,6 +52,8 @@ BREAK_GLASS: Final = PREFIX + "break-glass"
 # Where the operator lives. Namespace, Lease and webhook names are the reference's: the two never run at once.
 NAMESPACE: Final = "kubeflow-system"
 LEASE_NAME: Final = "trainer.kubeflow.org"
+LEASE_JITTER: Final = 1.2
+"""How much longer than the retry period the pause between two tries for the Lease may be; client-go's factor."""
 SERVICE_ACCOUNT: Final = "trainsnap"
 STATE_NAME: Final = "trainsnap-state"
 """ConfigMap of the operator's namespace that says since when trainsnap runs here."""

@@ -100,8 +100,8 @@ class LeaderElection(_Section):
 
     @model_validator(mode="after")
     def _ordered(self) -> LeaderElection:
-        if not self.retry_period < self.renew_deadline < self.lease_duration:
-            raise ValueError("must have retryPeriod < renewDeadline < leaseDuration")
+        if not self.retry_period * c.LEASE_JITTER < self.renew_deadline < self.lease_duration:
+            raise ValueError(f"must have retryPeriod * {c.LEASE_JITTER} < renewDeadline < leaseDuration")
         return self
 
 
@@ -148,11 +148,11 @@ class ClientConnection(_Section):
 
 class StatusServer(_Section):
     port: Port = 10443
-    """Port of the server that training code reports its progress to. Accepted; no effect yet."""
+    """Port of the server that training code reports its progress to, with the feature gate TrainJobStatus."""
     qps: Annotated[float, Field(ge=0, strict=False)] = 5.0
-    """Requests a second that it takes. Accepted; no effect yet."""
+    """Reports a second that it writes in the long run; others wait. 0 for no limit."""
     burst: Annotated[int, Field(ge=0)] = 10
-    """Requests that it takes at once. Accepted; no effect yet."""
+    """Reports that it may write at once."""
 
 
 class Tls(_Section):

@@ -25,6 +25,7 @@ import structlog
 
 from trainsnap_api.transport.errors import AlreadyExists, Conflict, NotFound, TransportError
 from trainsnap_api.transport.resources import LEASE
+from trainsnap_controller import constants as c
 from trainsnap_controller.manager.health import Health
 from trainsnap_controller.observe.clock import Clock, SystemClock, micro_time
 
@@ -71,15 +72,12 @@ class LeaseTimes:
     retry_period: float = 2.0
 
     def __post_init__(self) -> None:
-        if not self.lease_duration > self.renew_deadline > self.retry_period * JITTER > 0:
+        if not self.lease_duration > self.renew_deadline > self.retry_period * c.LEASE_JITTER > 0:
             raise ValueError(
                 f"leader election: leaseDuration {self.lease_duration:g}s, renewDeadline {self.renew_deadline:g}s, "
-                f"retryPeriod {self.retry_period:g}s: each must be longer than the next (retryPeriod times {JITTER})"
+                f"retryPeriod {self.retry_period:g}s: each must be longer than the next "
+                f"(retryPeriod times {c.LEASE_JITTER})"
             )
-
-
-JITTER = 1.2
-"""How much longer than the retry period the pause between two tries may be."""
 
 
 class LeaderElector:
@@ -201,7 +199,7 @@ class LeaderElector:
         await asyncio.Event().wait()
 
     def _pause(self) -> float:
-        return self._uniform(self._times.retry_period, self._times.retry_period * JITTER)
+        return self._uniform(self._times.retry_period, self._times.retry_period * c.LEASE_JITTER)
 
     async def _try(self) -> bool:
         """One attempt to take or renew. False if somebody else holds it, or if it cannot be known."""

@@ -52,7 +52,12 @@ def test_durations_are_written_as_go_writes_them(text: str, want: float) -> None
         pytest.param(HEAD + "clientConnection: {qps: -1}", "f: clientConnection.qps: ", id="a negative rate"),
         pytest.param(HEAD + "featureGates: {Nope: true}", "f: featureGates.Nope: unknown gate", id="an unknown gate"),
         pytest.param(
-            HEAD + "leaderElection: {leaseDuration: 5s}", "must have retryPeriod <", id="durations in disorder"
+            HEAD + "leaderElection: {leaseDuration: 5s}", "must have retryPeriod * 1.2 <", id="durations in disorder"
+        ),
+        pytest.param(
+            HEAD + "leaderElection: {leaseDuration: 15s, renewDeadline: 10s, retryPeriod: 9s}",
+            "must have retryPeriod * 1.2 <",
+            id="too long a pause between two tries",
         ),
         pytest.param(HEAD + "leaderElection: {leaseDuration: 5 s}", "must be a duration such as", id="no duration"),
         pytest.param(
