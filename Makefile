@@ -87,7 +87,7 @@ e2e: $(STAMP) plane-built ## Run the tests on the full plane
 	$(BIN)/pytest tests/e2e $(ARGS)
 
 test: $(STAMP) plane-built ## Run all tests (CLUSTER=FILE: against the cluster behind that kubeconfig)
-	$(BIN)/pytest tests/unit tests/property tests/protocol tests/integration tests/e2e $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup tests/unit tests/property tests/protocol tests/integration tests/e2e $(ARGS)
 
 bench-client: $(STAMP) ## Compare the models with the published client: import, memory, parsing
 	$(BIN)/python tests/bench/bench_client.py
