@@ -396,6 +396,16 @@ async def test_a_proxy_is_used(through: str) -> None:
         assert proxy.seen[0].target == "http://kubernetes.example:6443/version"
 
 
+async def test_a_proxy_that_refuses_is_named_without_its_password() -> None:
+    async with serving() as proxy:
+        proxy.then(reply({}, status=407))
+        cluster = {"server": "https://kubernetes.example", "proxy-url": proxy.url.replace("://", "://user:secret@")}
+        async with await Transport.connect(kubeconfig=proxy.kubeconfig(cluster=cluster, token="t")) as transport:
+            with pytest.raises(Disconnected, match="the proxy answers 407") as caught:
+                await transport.request("GET", "/version", retry=False)
+    assert "secret" not in str(caught.value)
+
+
 async def test_a_proxy_of_another_kind_is_refused() -> None:
     config = Server("http://k8s").kubeconfig(cluster={"proxy-url": "socks5://user:secret@p:1"})
     with pytest.raises(ConfigurationError, match="only http and https proxies are supported: socks5") as caught:

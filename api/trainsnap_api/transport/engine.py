@@ -247,6 +247,9 @@ def _reason(error: BaseException) -> str:
             return "closed without an answer"
         case aiohttp.ClientPayloadError():
             return "closed in the middle of the answer"
+        case aiohttp.ClientHttpProxyError(status=int(status), message=str(text)):
+            # Its own text holds the proxy's URL, and with it the password.
+            return f"the proxy answers {status} {text}".rstrip()
         case OSError(errno=int(number)) if number > 0:
             return os.strerror(number)
         case OSError(strerror=str(text)) if text:
