@@ -261,7 +261,13 @@ async def test_warnings_are_handed_on() -> None:
         assert response.status == 200
 
 
-@pytest.mark.parametrize("body", ["", "{", "[1]", '"x"', "nope", '{"a":1}x', b'{"a":"\xff"}'])
+NESTED = '{"a":' * 9000 + "1" + "}" * 9000
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "{", "[1]", '"x"', "nope", '{"a":1}x', b'{"a":"\xff"}', pytest.param(NESTED, id="nested too deeply")],
+)
 async def test_an_answer_that_is_no_json_object_is_malformed(body: str | bytes) -> None:
     async with pair() as (server, transport):
         server.then(text(200, body))

@@ -24,7 +24,7 @@ def decode_object(content: bytes | msgspec.Raw, what: str) -> JSON:
     """The JSON object in ``content``; MalformedResponse naming ``what`` when it is none."""
     try:
         value = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedResponse(f"{what}: the answer is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise MalformedResponse(f"{what}: the answer is a JSON {type(value).__name__}, not an object")

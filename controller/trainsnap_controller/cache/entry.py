@@ -103,7 +103,7 @@ def decode_entry(data: bytes | msgspec.Raw, resource: Resource) -> Entry:
     ``apiVersion`` and ``kind`` are put in where they are missing: items of a list of a built-in kind have neither.
 
     Raises:
-        UndecodableObjectError: not JSON, or without a name.
+        UndecodableObjectError: not JSON, nested too deeply, or without a name.
     """
     try:
         top = _split(data)
@@ -113,7 +113,7 @@ def decode_entry(data: bytes | msgspec.Raw, resource: Resource) -> Entry:
             # Half of a metadata is managedFields: what comes after need not read it again.
             top["metadata"] = msgspec.Raw(_join(fields))
         meta = _decode_metadata(top["metadata"])
-    except (msgspec.MsgspecError, KeyError) as error:
+    except (msgspec.MsgspecError, KeyError, RecursionError) as error:
         raise UndecodableObjectError(f"{resource.name}: object cannot be read: {error}") from error
     if "kind" not in top:
         # First, as in every other object.

@@ -31,7 +31,7 @@ from trainsnap_api.transport.resources import (
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
 from trainsnap_controller.blocked import Blocked, CacheBehind, namespace_ends
-from trainsnap_controller.snapshot.digest import beyond_defaults
+from trainsnap_controller.snapshot.digest import beyond_defaults, deeper_than
 from trainsnap_controller.snapshot.document import (
     JSON,
     Origin,
@@ -102,6 +102,10 @@ class NoLegacy:
 
 Check = Callable[[JSON], Awaitable[None]]
 
+MOST_LEVELS = 100
+"""Of a runtime object. Our schemas end at 20; kinds that trainsnap does not know may have more. A thousand is more
+than a cache can decode: one such snapshot would stop all others."""
+
 BUILT_IN_KINDS: Mapping[str, Resource] = {
     f"{resource.kind}.{resource.group}": resource for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME)
 }
@@ -142,6 +146,9 @@ class Snapshots:
     async def _take(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check) -> JSON:
         resource = self._kind(ref)
         runtime, origin = await self._blueprint(owner, ref, resource, jobset)
+        if deeper_than(runtime, MOST_LEVELS):
+            rule = f"{ref.kind} {ref.name} is nested more than {MOST_LEVELS} levels deep"
+            raise Blocked(reasons.SNAPSHOT_REJECTED, rule)
         if jobset is None:
             await check(runtime)
         wanted = snapshot_of(

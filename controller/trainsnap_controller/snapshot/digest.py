@@ -54,6 +54,15 @@ def beyond_defaults(sent: Any, stored: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: was changed from {_short(sent)} to {_short(stored)}"
 
 
+def deeper_than(value: Any, levels: int) -> bool:
+    """Whether objects and lists are nested in each other more than so many times."""
+    front = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        inner = (child for item in front for child in (item.values() if isinstance(item, dict) else item))
+        front = [child for child in inner if isinstance(child, dict | list)]
+    return bool(front)
+
+
 def _added(new: dict[str, Any], path: str) -> Iterator[str]:
     """Those new keys of the object at ``path`` that no default can have added."""
     if path.rpartition(".")[2] in _FREE_MAPS:

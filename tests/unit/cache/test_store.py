@@ -84,6 +84,7 @@ class TestEntry:
             pytest.param(b'{"kind":"Status"}', id="no metadata"),
             pytest.param(b'{"metadata":{}}', id="no name"),
             pytest.param(b'{"metadata":{"name":5}}', id="name is no text"),
+            pytest.param(b'{"metadata":{"name":"a"},"spec":' + b'{"a":' * 9000 + b"1" + b"}" * 9001, id="too deep"),
         ],
     )
     def test_what_is_no_object_is_refused(self, data: bytes) -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written to a snapshot that is the job's but does not say so; capture itself is tested on an API server."""
+"""Snapshots that are the job's but do not say so, and runtimes of which none is taken.
+
+Capture itself is tested on an API server.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import pytest
 
 from trainsnap_api.transport import Resource
 from trainsnap_api.transport.resources import TRAIN_JOB
-from trainsnap_controller.runtime.job import Job
+from trainsnap_controller.blocked import Blocked
+from trainsnap_controller.runtime.job import Job, RuntimeRef
 from trainsnap_controller.snapshot.capture import Snapshots
 from trainsnap_controller.snapshot.document import Origin, snapshot_of
 
@@ -72,3 +76,21 @@ async def test_the_owner_reference_is_put_back(found: list[JSON] | None, want: l
     answer = await snapshots.obtain(JOB, JOB.runtime_ref, None, unchecked)
     assert server.patches == [{"metadata": {"resourceVersion": "7", "ownerReferences": want}}]
     assert remembered == [answer]
+
+
+async def test_a_runtime_that_nobody_could_read_again_is_refused() -> None:
+    deep: JSON = {}
+    for _ in range(150):
+        deep = {"a": deep}
+    server = Server({"apiVersion": "slurm.acme/v1", "kind": "SlurmRuntime", "metadata": {"name": "rt"}, "spec": deep})
+    kind = Resource("slurm.acme", "v1", "SlurmRuntime", "slurmruntimes")
+    ref = RuntimeRef("slurm.acme", "SlurmRuntime", "rt")
+    snapshots = Snapshots(
+        server,
+        lambda namespace, name: None,
+        lambda snapshot: None,
+        lambda: datetime(2026, 1, 1, tzinfo=UTC),
+        opaque_kinds={ref.key: kind},
+    )
+    with pytest.raises(Blocked, match="SlurmRuntime rt is nested more than 100 levels deep"):
+        await snapshots.obtain(JOB, ref, None, unchecked)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainsnap_controller.snapshot.digest import beyond_defaults, canonical_json, digest
+from trainsnap_controller.snapshot.digest import beyond_defaults, canonical_json, deeper_than, digest
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,23 @@ def test_digest_is_the_published_algorithm() -> None:
 )  # fmt: skip
 def test_beyond_defaults_names_what_is_more_than_a_default(sent: Any, stored: Any, want: list[str]) -> None:
     assert list(beyond_defaults(sent, stored)) == want
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        pytest.param(1, 0, id="a plain value"),
+        pytest.param({}, 1, id="an empty object"),
+        pytest.param({"a": 1, "b": [1, {"c": 2}]}, 3, id="lists count"),
+    ],
+)
+def test_levels_of_nesting(value: Any, want: int) -> None:
+    assert deeper_than(value, want - 1) is (want > 0)
+    assert not deeper_than(value, want)
+
+
+def test_nesting_beyond_any_stack_is_measured() -> None:
+    value: Any = 1
+    for _ in range(50_000):
+        value = [value]
+    assert deeper_than(value, 100)
