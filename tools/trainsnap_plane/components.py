@@ -101,24 +101,33 @@ APISERVER = Component(
     patience=120.0,
 )
 
+
+def _own_client(name: str, port: str) -> tuple[str, ...]:
+    """The arguments of a component of Kubernetes that is a client of the API server and serves its health."""
+    kubeconfig = f"{{config}}/{name}.kubeconfig"
+    return (
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--authentication-skip-lookup=true",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={{{port}}}",
+        "--tls-cert-file={pki}/components.crt",
+        "--tls-private-key-file={pki}/components.key",
+        "--leader-elect=false",
+        "--v=1",
+    )
+
+
 CONTROLLER_MANAGER = Component(
     name="kube-controller-manager",
     part="kube-controller-manager",
     args=(
-        "--kubeconfig={config}/kube-controller-manager.kubeconfig",
-        "--authentication-kubeconfig={config}/kube-controller-manager.kubeconfig",
-        "--authorization-kubeconfig={config}/kube-controller-manager.kubeconfig",
-        "--authentication-skip-lookup=true",
-        "--bind-address=127.0.0.1",
-        "--secure-port={controller_manager_port}",
-        "--tls-cert-file={pki}/components.crt",
-        "--tls-private-key-file={pki}/components.key",
-        "--leader-elect=false",
+        *_own_client("kube-controller-manager", "controller_manager_port"),
         # Each controller as its own ServiceAccount, as on a real cluster: admission policies tell them apart by name.
         "--use-service-account-credentials=true",
         "--service-account-private-key-file={pki}/service-accounts.key",
         "--root-ca-file={pki}/ca.crt",
-        "--v=1",
     ),
     ports=("controller_manager_port",),
     ready=Probe("https", "controller_manager_port", "/healthz"),
@@ -127,18 +136,7 @@ CONTROLLER_MANAGER = Component(
 SCHEDULER = Component(
     name="kube-scheduler",
     part="kube-scheduler",
-    args=(
-        "--kubeconfig={config}/kube-scheduler.kubeconfig",
-        "--authentication-kubeconfig={config}/kube-scheduler.kubeconfig",
-        "--authorization-kubeconfig={config}/kube-scheduler.kubeconfig",
-        "--authentication-skip-lookup=true",
-        "--bind-address=127.0.0.1",
-        "--secure-port={scheduler_port}",
-        "--tls-cert-file={pki}/components.crt",
-        "--tls-private-key-file={pki}/components.key",
-        "--leader-elect=false",
-        "--v=1",
-    ),
+    args=_own_client("kube-scheduler", "scheduler_port"),
     ports=("scheduler_port",),
     ready=Probe("https", "scheduler_port", "/readyz"),
 )
