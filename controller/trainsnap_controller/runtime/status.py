@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a JobSet's status to the TrainJob's, and the deadline. Pure: the time is an argument.
 
-The reconciler calls ``decide`` once per round and writes what comes back if ``changed``. Conditions of others are
-kept, none but Suspended is ever set to False, and a finished job stays finished.
+The reconciler calls ``decide`` once per round and writes what comes back where it differs from what is there.
+Conditions of others are kept, none but Suspended is ever set to False, and a finished job stays finished.
 """
 
 from __future__ import annotations
