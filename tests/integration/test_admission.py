@@ -15,7 +15,7 @@ import pytest
 
 from support.admission import refusal, without_webhooks
 from support.cluster import Cluster, eventually
-from support.objects import image_of, replicated_job, runtime, runtime_spec, train_job
+from support.objects import condition, image_of, replicated_job, runtime, runtime_spec, train_job
 from support.operator import Operator
 from trainsnap_api.transport import Transport
 from trainsnap_api.transport import resources as r
@@ -197,6 +197,19 @@ async def test_a_label_leaves_a_runtime_out(operator: Operator, cluster: Cluster
     await refusal(cluster.create(broken))
     broken["metadata"]["labels"] = {"trainer.kubeflow.org/webhook-validation": "disabled"}
     await cluster.create(broken)
+
+    # No job starts from it all the same, at the door or behind it.
+    error = await refusal(cluster.create(train_job("job", cluster.namespace)))
+    assert (
+        "spec.runtimeRef: Invalid value: the runtime has spec.template.spec.replicatedJobs[0].replicas" in error.message
+    )
+    async with without_webhooks(cluster.api, cluster.namespace):
+        await cluster.create(train_job("job", cluster.namespace))
+    job = await cluster.until(TRAIN_JOB, "job", lambda found: condition(found, "Blocked"))
+    blocked = condition(job, "Blocked")
+    assert blocked is not None
+    assert (blocked["reason"], "replicatedJobs[0].replicas" in blocked["message"]) == ("RuntimeInvalid", True)
+    assert await cluster.find(TRAINING_RUNTIME_SNAPSHOT, "job") is None
 
 
 async def test_a_deprecated_runtime_is_warned_of(operator: Operator, cluster: Cluster, cluster_runtime: str) -> None:

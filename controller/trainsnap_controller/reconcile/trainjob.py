@@ -128,7 +128,7 @@ class TrainJobReconciler:
         """Raise ``Blocked`` unless the job fits the runtime that its snapshot is about to be taken from."""
         spec = runtime.get("spec")
         observed = await self.reader.observe(job, workload, self.framework.needs(job, spec))
-        broken = self.framework.validate(job, spec, observed)
+        broken = self.framework.validate_new(job, spec, observed)
         if broken:
             meta = runtime["metadata"]
             title = f"{runtime['kind']} {meta['name']} (generation {meta.get('generation')})"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainsnap_controller.runtime import assemble, patches
+from trainsnap_controller.runtime import assemble, blueprint, patches
 from trainsnap_controller.runtime.component import Component, Plan
 from trainsnap_controller.runtime.errors import BuildError, FieldError
 from trainsnap_controller.runtime.extension import (
@@ -115,7 +115,7 @@ class Framework:
     ) -> tuple[FieldError, ...]:
         """Every broken rule, in a fixed order; empty when the job fits the runtime.
 
-        ``spec`` is the live runtime's at capture and on creation, the snapshot's on update.
+        ``spec`` is the snapshot's, or the live runtime's as long as there is none.
         """
         try:
             info = assemble.runtime_info(job, spec or {})
@@ -123,6 +123,12 @@ class Framework:
             return (_as_field_error(error),)
         errors = [e for plugin in self._roles.checking for e in plugin.validate(job, info, observed, old)]
         return tuple(_distinct([*self.validate_alone(job, observed, old=old), *errors]))
+
+    def validate_new(self, job: Job, spec: JSON | None, observed: Observed = NOTHING) -> tuple[FieldError, ...]:
+        """As ``validate``, of a job that is to start from a live runtime: the runtime's own rules hold too, also where
+        a label keeps its admission from asking for them."""
+        own = [FieldError("spec.runtimeRef", None, f"the runtime has {e}") for e in blueprint.broken_rules(spec or {})]
+        return tuple(_distinct([*own, *self.validate(job, spec, observed)]))
 
     def validate_alone(
         self, job: Job, observed: Observed = NOTHING, *, old: Job | None = None

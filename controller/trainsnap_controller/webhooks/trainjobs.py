@@ -8,7 +8,7 @@ read for them, always from the API server: the runtime may be a moment old. Two 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainsnap_api.transport import NotFound, Resource, TransportError
@@ -35,10 +35,11 @@ _REF = "spec.runtimeRef"
 @dataclass(frozen=True, slots=True)
 class Blueprint:
     """What a job is judged by: the spec of its runtime or snapshot. ``known`` is False where only the rules that need
-    no runtime apply."""
+    no runtime apply; ``starts`` is True for a runtime that a new job starts from."""
 
     known: bool
     spec: JSON | None = None
+    starts: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -64,6 +65,7 @@ class TrainJobs:
             found = await self._of_new(job) if old is None else await self._of_old(job)
             if isinstance(found, FieldError):
                 return refusal([found])
+            found = replace(found, starts=old is None)
             broken = await self._broken_rules(job, old, found)
             return refusal(broken, found.warnings)
         except TransportError as error:
@@ -80,9 +82,11 @@ class TrainJobs:
         return [error for error in broken if str(error) not in before]
 
     def _check(self, job: Job, blueprint: Blueprint, observed: Observed, old: Job | None) -> list[FieldError]:
-        if blueprint.known:
-            return list(self.framework.validate(job, blueprint.spec, observed, old=old))
-        return list(self.framework.validate_alone(job, observed, old=old))
+        if not blueprint.known:
+            return list(self.framework.validate_alone(job, observed, old=old))
+        if blueprint.starts:
+            return list(self.framework.validate_new(job, blueprint.spec, observed))
+        return list(self.framework.validate(job, blueprint.spec, observed, old=old))
 
     async def _of_new(self, job: Job) -> Blueprint | FieldError:
         """The live runtime that a new job names."""
@@ -96,7 +100,9 @@ class TrainJobs:
             return FieldError(_REF, _reference(job), await self._missing(resource, job))
         if job.runtime_ref.key not in BUILT_IN_KINDS:
             return UNKNOWN
-        return Blueprint(True, runtime.get("spec"), _warnings(resource.kind, runtime["metadata"].get("labels"), job))
+        return Blueprint(
+            True, runtime.get("spec"), warnings=_warnings(resource.kind, runtime["metadata"].get("labels"), job)
+        )
 
     async def _of_old(self, job: Job) -> Blueprint:
         """The snapshot that an existing job runs on; before there is one, the live runtime."""
@@ -104,7 +110,7 @@ class TrainJobs:
         source = (snapshot or {}).get("source") or {}
         if snapshot is not None and (source.get("trainJob") or {}).get("uid") == job.uid:
             warnings = _warnings(source.get("kind", ""), source.get("labels"), job)
-            return UNKNOWN if "opaque" in snapshot else Blueprint(True, snapshot.get("spec"), warnings)
+            return UNKNOWN if "opaque" in snapshot else Blueprint(True, snapshot.get("spec"), warnings=warnings)
         if status.finished(job.status) or job.deleting or not job.managed_here:
             return UNKNOWN
         found = await self._of_new(job)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.building import box, rjob, runtime
+from trainsnap_controller.runtime.blueprint import broken_rules
 from trainsnap_controller.webhooks import runtimes
 from trainsnap_controller.webhooks.review import Answer, Review
 
@@ -64,7 +65,7 @@ async def review(spec: JSON, operation: str = "CREATE", kind: str = "TrainingRun
 @pytest.mark.parametrize(("spec", "want"), RULES)
 async def test_rules(spec: JSON, want: list[str], operation: str, kind: str) -> None:
     answer = await review(spec, operation, kind)
-    assert [error.path for error in runtimes.broken_rules(spec)] == want
+    assert [error.path for error in broken_rules(spec)] == want
     assert answer.allowed is (not want)
     assert all(path in answer.message for path in want)
 

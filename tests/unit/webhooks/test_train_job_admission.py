@@ -149,6 +149,16 @@ async def test_rules_without_a_runtime_hold_for_runtimes_of_other_controllers_to
     assert answer.message.startswith('spec.runtimePatches.manager: Invalid value: "bad": ')
 
 
+async def test_a_runtime_that_nobody_checked_is_checked_with_its_first_job() -> None:
+    """A label can switch the admission of runtimes off; jobs do not start from what is broken all the same."""
+    broken = runtime(rjob("node", box("main")), ml={"numNodes": 1})
+    answer = await judged(Server(live(broken)), train_job())
+    path = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers"
+    want = f'spec.runtimeRef: Invalid value: the runtime has {path}: Invalid value: ["main"]: must contain a container'
+    assert answer.message.startswith(want)
+    assert (await judged(Server(snapshot(broken)), train_job(), train_job(PAUSED))).allowed
+
+
 async def test_several_rules_at_once() -> None:
     spec = {"trainer": RESERVED, "runtimePatches": [{"manager": "bad"}], "initializer": {"dataset": {}}}
     message = (await judged(Server(live(TORCH)), train_job(spec))).message
