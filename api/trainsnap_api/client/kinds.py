@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from trainsnap_api.base import Kind
+from trainsnap_api.base import Kind, Model
 from trainsnap_api.client.errors import NotUnderstood
 from trainsnap_api.models import ClusterTrainingRuntime, TrainingRuntime, TrainingRuntimeSnapshot, TrainJob
 from trainsnap_api.transport.resources import (
@@ -32,12 +32,12 @@ RESOURCES: dict[type[Kind], Resource] = {
 }
 
 
-def model_of(obj: Kind | Mapping[str, Any]) -> type[Kind]:
+def model_of(obj: Model | Mapping[str, Any]) -> type[Kind]:
     """The class for an object. Raises ValueError for a kind that the client does not have."""
     if isinstance(obj, Kind) and type(obj) in RESOURCES:
         return type(obj)
     found = {resource.kind: model for model, resource in RESOURCES.items()}
-    data = obj.dump() if isinstance(obj, Kind) else obj
+    data = obj.dump() if isinstance(obj, Model) else obj
     kind, version = data.get("kind"), data.get("apiVersion")
     model = found.get(str(kind))
     if model is None or version != RESOURCES[model].api_version:

@@ -201,7 +201,7 @@ class AsyncKind(Generic[T]):
     ) -> T:
         """Server-side apply: creates the object or sets exactly these fields, and takes back those of an earlier apply
         that are not here. Conflict when another manager owns one of them, unless ``force``."""
-        body = document(self._resource, self._model, obj, self._space(namespace))
+        body = self._body(obj, namespace)
         async with self._within(timeout, "apply"), _unknown_fields():
             stored = await self._transport.apply(
                 self._resource,
@@ -307,11 +307,7 @@ class AsyncKind(Generic[T]):
         self, method: str, obj: T | Mapping[str, Any], namespace: str | None, what: str, timeout: float | None,
         *, dry_run: bool, field_validation: FieldValidation,
     ) -> T:  # fmt: skip
-        own = (obj.metadata.namespace if obj.metadata else None) if isinstance(obj, self._model) else None  # type: ignore[attr-defined]
-        space = self._space(namespace) if namespace or not own else own
-        if isinstance(obj, Mapping) and namespace is None:
-            space = (obj.get("metadata") or {}).get("namespace") or space
-        body = document(self._resource, self._model, obj, space)
+        body = self._body(obj, namespace)
         send = self._transport.create if method == "POST" else self._transport.replace
         async with self._within(timeout, what), _unknown_fields():
             stored = await send(
@@ -322,6 +318,12 @@ class AsyncKind(Generic[T]):
                 field_validation=field_validation,
             )
         return self._of(stored)
+
+    def _body(self, obj: T | Mapping[str, Any], namespace: str | None) -> JSON:
+        """What is sent: into the namespace that is given, else the object's own, else the client's."""
+        data = obj.dump() if isinstance(obj, Kind) else obj
+        own = (data.get("metadata") or {}).get("namespace") if namespace is None else None
+        return document(self._resource, self._model, obj, own or self._space(namespace))
 
     def _items(self, page: RawPage) -> Sequence[T]:
         return [self._read(bytes(raw)) for raw in page.items]
