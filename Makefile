@@ -19,7 +19,7 @@ DIR ?= .plane
 PROFILE ?= full
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gen fmt lint types layers files fresh verify unit integration e2e test bench-client plane plane-down demo clean
+.PHONY: help setup gen fmt lint types layers files fresh verify unit integration e2e test bench-client bench-migrate plane plane-down demo clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -88,6 +88,9 @@ e2e: $(STAMP) plane-built ## Run the tests on the full plane
 
 test: $(STAMP) plane-built ## Run all tests (CLUSTER=FILE: against the cluster behind that kubeconfig)
 	$(BIN)/pytest -n 2 --dist loadgroup tests/unit tests/property tests/protocol tests/integration tests/e2e $(ARGS)
+
+bench-migrate: $(STAMP) plane-built ## Compare the rate of a migration with bare creates of the same objects
+	PYTHONPATH=tests $(BIN)/python -P tests/bench/bench_migrate.py $(ARGS)
 
 bench-client: $(STAMP) ## Compare the models with the published client: import, memory, parsing
 	$(BIN)/python tests/bench/bench_client.py

@@ -26,6 +26,7 @@ from trainsnap_controller.migration.facts import Api as Reader
 from trainsnap_controller.migration.facts import facts, jobs, rivals
 from trainsnap_controller.migration.journal import Journal, last_run, opened
 from trainsnap_controller.migration.report import Progress, Report, Sums
+from trainsnap_controller.migration.yaml_go import CachedReader, Document
 from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.registry import standard
@@ -89,13 +90,14 @@ class Migration:
     progress: Progress
     framework: Framework = field(default_factory=standard)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    read: Callable[[str], Document] = field(default_factory=CachedReader)
     sums: Sums = field(default_factory=Sums)
     _journal: Journal | None = None
 
     async def run(self, operation: Operation) -> int:
         """Carry an operation out. Returns the exit code: 0, or 1 when there are problems. Raises ``MigrationError``."""
         before = await self._legacy_before(operation)
-        rules = Rules(before, self.now(), self.options.opaque_kinds, self.options.keep_annotations)
+        rules = Rules(before, self.now(), self.options.opaque_kinds, self.options.keep_annotations, self.read)
         others = await rivals(self.caller)
         if others and operation is Operation.FINALIZE:
             raise MigrationError(f"the reference may still need the ConfigMaps: {'; '.join(others)}")
@@ -187,11 +189,11 @@ class Migration:
         return step if step.document is None or actor is None else await actor.migrate(job, step)
 
     async def _verify(self, job: Job) -> Step:
-        return verified(await facts(self.caller, job), self.framework)
+        return verified(await facts(self.caller, job), self.framework, self.read)
 
     async def _finalize(self, job: Job) -> Step:
         found = await facts(self.caller, job)
-        step = verified(found, self.framework)
+        step = verified(found, self.framework, self.read)
         if step.result is not Result.DONE or found.config_map is None:
             return step
         return await remove(self.caller, step, found.config_map, dry_run=self.options.dry_run)

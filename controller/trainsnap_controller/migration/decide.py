@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -12,6 +12,7 @@ from typing import Any
 from trainsnap_controller.migration.facts import Facts
 from trainsnap_controller.migration.handback import config_map_of
 from trainsnap_controller.migration.legacy import judge
+from trainsnap_controller.migration.yaml_go import Document, read
 from trainsnap_controller.runtime import status
 from trainsnap_controller.runtime.component import Write
 from trainsnap_controller.runtime.errors import BuildError
@@ -52,6 +53,7 @@ class Rules:
     now: datetime
     opaque_kinds: Collection[str] = ()
     keep_annotations: Collection[str] = ()
+    read: Callable[[str], Document] = read
 
 
 def _nothing(detail: str) -> Step:
@@ -82,7 +84,7 @@ def to_migrate(facts: Facts, rules: Rules) -> Step:
         return _nothing(f"the job is not from before trainsnap (legacyBefore {rules.before:%Y-%m-%dT%H:%M:%SZ})")
     if datetime.fromisoformat(config_map["metadata"]["creationTimestamp"]) >= rules.before:
         return _nothing(f"the ConfigMap is not from before trainsnap (legacyBefore {rules.before:%Y-%m-%dT%H:%M:%SZ})")
-    verdict = judge(config_map, job, job.runtime_ref)
+    verdict = judge(config_map, job, job.runtime_ref, rules.read)
     if verdict.runtime is None:
         return Step(Result.PROBLEM, f"the ConfigMap cannot be used: {verdict.problem}", notes=verdict.notes)
     if job.runtime_ref.key not in {*BUILT_IN_KINDS, *rules.opaque_kinds}:
@@ -136,7 +138,7 @@ def _beyond(kept: Content, stored: JSON | None) -> list[str]:
     return list(beyond_defaults(kept.value, stored, kept.field))
 
 
-def verified(facts: Facts, framework: Framework) -> Step:
+def verified(facts: Facts, framework: Framework, read: Callable[[str], Document] = read) -> Step:
     """Whether ConfigMap and snapshot of an unfinished job build the same objects."""
     job = facts.job
     if facts.config_map is None and facts.snapshot is None:
@@ -148,7 +150,7 @@ def verified(facts: Facts, framework: Framework) -> Step:
         return Step(Result.PROBLEM, problem)
     if facts.config_map is None:
         return _nothing("has no ConfigMap; there is nothing to compare")
-    verdict = judge(facts.config_map, job, job.runtime_ref)
+    verdict = judge(facts.config_map, job, job.runtime_ref, read)
     if verdict.runtime is None:
         return Step(Result.PROBLEM, f"the ConfigMap cannot be used: {verdict.problem}", notes=verdict.notes)
     changed = other_content(facts.snapshot, verdict.runtime)

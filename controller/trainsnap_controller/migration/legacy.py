@@ -8,12 +8,13 @@ last-applied-configuration, resourceVersion) is dropped. Called by ``adopt`` for
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from trainsnap_controller import constants as c
-from trainsnap_controller.migration.yaml_go import Limits, YamlError, read
+from trainsnap_controller.migration.yaml_go import Document, YamlError, read
 from trainsnap_controller.snapshot.document import KNOWN_RUNTIMES, Owner
 
 JSON = dict[str, Any]
@@ -71,14 +72,14 @@ def name_of(job: str) -> str:
     return job + SUFFIX
 
 
-def judge(config_map: JSON, owner: Owner, ref: RuntimeRef, limits: Limits | None = None) -> LegacyVerdict:
+def judge(config_map: JSON, owner: Owner, ref: RuntimeRef, read: Callable[[str], Document] = read) -> LegacyVerdict:
     """Whether the reference would use this ConfigMap for this job, and the runtime in it."""
     notes: list[str] = []
     try:
         _check_owner(config_map, owner, notes)
         text = _text(config_map, notes)
         try:
-            document = read(text, limits)
+            document = read(text)
         except YamlError as error:
             raise _Refused(Fault.TEXT, f"data[{KEY!r}] cannot be read: {error}") from None
         notes += [f"data[{KEY!r}] {note}" for note in document.notes]

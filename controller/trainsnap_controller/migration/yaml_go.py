@@ -8,8 +8,10 @@ keys, aliases, duplicate keys and their limits follow the Go library; PyYAML's o
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
@@ -45,17 +47,18 @@ class Document:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
 class _Node:
     """One node of the syntax tree. ``items`` of a mapping are keys and values in turn; ``alias`` names its target."""
 
-    kind: str
-    line: int
-    value: str = ""
-    tag: str | None = None
-    plain: bool = False
-    items: list[_Node] = field(default_factory=list)
-    alias: _Node | None = None
+    __slots__ = ("alias", "items", "kind", "line", "plain", "tag", "value")
+
+    def __init__(self, kind: str, line: int, value: str = "", tag: str | None = None, plain: bool = False) -> None:
+        self.kind, self.line, self.value, self.tag, self.plain = kind, line, value, tag, plain
+        self.items: list[_Node] = _NO_ITEMS if kind == "scalar" else []
+        self.alias: _Node | None = None
+
+
+_NO_ITEMS: Final[list[_Node]] = []
 
 
 def read(text: str, limits: Limits | None = None) -> Document:
@@ -79,7 +82,32 @@ def read(text: str, limits: Limits | None = None) -> Document:
     return Document(value, (*decoder.notes, *notes))
 
 
-def _events(data: bytes) -> Iterator[ev.Event]:
+class CachedReader:
+    """Reads as ``read`` does, and a text that came a moment ago at once: jobs of one runtime often hold the same.
+
+    What it returns is shared and must not be changed.
+    """
+
+    def __init__(self, texts: int = 32, longest: int = 256 << 10) -> None:
+        self._texts, self._longest = texts, longest
+        self._known: OrderedDict[bytes, Document] = OrderedDict()
+
+    def __call__(self, text: str, limits: Limits | None = None) -> Document:
+        """The first document of a text. Raises ``YamlError``."""
+        if len(text) > self._longest:
+            return read(text, limits)
+        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = read(text, limits)
+            if len(self._known) > self._texts:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(key)
+        return found
+
+
+def _events(data: bytes) -> Iterator[Any]:
     parser = _PARSER(data)
     try:
         while parser.check_event():
@@ -88,7 +116,7 @@ def _events(data: bytes) -> Iterator[ev.Event]:
         parser.dispose()
 
 
-def _ends(events: Iterator[ev.Event]) -> bool:
+def _ends(events: Iterator[Any]) -> bool:
     """Whether nothing follows; a fault in what follows does not matter."""
     try:
         return isinstance(next(events, None), ev.StreamEndEvent | None)
@@ -103,44 +131,48 @@ def _where(error: yaml.YAMLError) -> str:
     return " ".join(str(error).split())
 
 
-def _compose(events: Iterator[ev.Event], depth: int) -> _Node | None:
+def _compose(events: Iterator[Any], depth: int) -> _Node | None:
     """The tree of the first document; None when there is none. Stops right after its end."""
     anchors: dict[str, _Node] = {}
     root = _Node("document", 0)
     open_nodes = [root]
+    items = root.items
+    # By type and not by pattern: this loop is most of the time that reading takes.
     for event in events:
-        match event:
-            case ev.DocumentEndEvent():
-                return root.items[0]
-            case ev.StreamEndEvent():
-                return None
-            case ev.SequenceEndEvent() | ev.MappingEndEvent():
-                open_nodes.pop()
-            case ev.ScalarEvent() | ev.SequenceStartEvent() | ev.MappingStartEvent() | ev.AliasEvent():
-                node = _node(event, anchors)
-                open_nodes[-1].items.append(node)
-                if node.kind in ("sequence", "mapping"):
-                    open_nodes.append(node)
-                    if len(open_nodes) > depth:
-                        raise YamlError(f"line {node.line}: nested more than {depth} deep")
+        kind = type(event)
+        if kind is ev.ScalarEvent:
+            node = _Node("scalar", event.start_mark.line + 1, event.value, event.tag, event.implicit[0])
+            items.append(node)
+            if event.anchor is not None:
+                anchors[event.anchor] = node
+        elif kind is ev.MappingEndEvent or kind is ev.SequenceEndEvent:
+            open_nodes.pop()
+            items = open_nodes[-1].items
+        elif kind is ev.MappingStartEvent or kind is ev.SequenceStartEvent:
+            name = "mapping" if kind is ev.MappingStartEvent else "sequence"
+            node = _Node(name, event.start_mark.line + 1)
+            items.append(node)
+            items = node.items
+            open_nodes.append(node)
+            if event.anchor is not None:
+                anchors[event.anchor] = node
+            if len(open_nodes) > depth:
+                raise YamlError(f"line {node.line}: nested more than {depth} deep")
+        elif kind is ev.AliasEvent:
+            items.append(_aliased(event, anchors))
+        elif kind is ev.DocumentEndEvent:
+            return root.items[0]
+        elif kind is ev.StreamEndEvent:
+            return None
     return None
 
 
-def _node(event: Any, anchors: dict[str, _Node]) -> _Node:
+def _aliased(event: Any, anchors: dict[str, _Node]) -> _Node:
     line = event.start_mark.line + 1
-    match event:
-        case ev.AliasEvent():
-            if event.anchor not in anchors:
-                raise YamlError(f"line {line}: unknown anchor {event.anchor!r}")
-            return _Node("alias", line, event.anchor, alias=anchors[event.anchor])
-        case ev.ScalarEvent():
-            node = _Node("scalar", line, event.value, event.tag, event.implicit[0])
-        case ev.SequenceStartEvent():
-            node = _Node("sequence", line)
-        case _:
-            node = _Node("mapping", line)
-    if event.anchor is not None:
-        anchors[event.anchor] = node
+    if event.anchor not in anchors:
+        raise YamlError(f"line {line}: unknown anchor {event.anchor!r}")
+    node = _Node("alias", line, event.anchor)
+    node.alias = anchors[event.anchor]
     return node
 
 
@@ -184,7 +216,7 @@ class _Decoder:
         try:
             self._depth += 1
             if node.kind == "scalar":
-                if not _is_text(node.value):
+                if not (node.value.isascii() or _is_text(node.value)):
                     raise YamlError(f"line {node.line}: half of a surrogate pair is not a character")
                 return resolve(node.value, node.tag, plain=node.plain)
             if node.kind == "sequence":
@@ -197,7 +229,11 @@ class _Decoder:
 
     def _count(self, node: _Node) -> None:
         self._decoded += 1
-        self._aliased += self._alias_depth > 0
+        if self._depth > self._limits.depth:
+            raise YamlError(f"line {node.line}: nested more than {self._limits.depth} deep")
+        if not self._alias_depth:
+            return  # what is written once is bounded by the size of the text
+        self._aliased += 1
         self._bytes += len(node.value) + _NODE_BYTES
         if (
             self._aliased > 100
@@ -207,8 +243,6 @@ class _Decoder:
             raise YamlError(f"line {node.line}: excessive aliasing")
         if self._bytes > self._limits.expanded:
             raise YamlError(f"line {node.line}: aliases expand it to more than {self._limits.expanded} bytes")
-        if self._depth > self._limits.depth:
-            raise YamlError(f"line {node.line}: nested more than {self._limits.depth} deep")
 
     def _alias(self, node: _Node) -> Any:
         assert node.alias is not None
@@ -272,11 +306,11 @@ class _Decoder:
 
 
 def _is_text(value: str) -> bool:
-    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _is_merge(node: _Node) -> bool:
     return node.kind == "scalar" and node.value == "<<" and (node.plain or node.tag == MERGE)
 
 
-__all__ = ["Document", "Limits", "YamlError", "read"]
+__all__ = ["CachedReader", "Document", "Limits", "YamlError", "read"]
