@@ -16,6 +16,7 @@ from support.operator import Operator
 from support.plane import Target
 from support.quiet import quiet
 from trainsnap_api.transport.resources import JOB_SET, TRAIN_JOB, TRAINING_RUNTIME, TRAINING_RUNTIME_SNAPSHOT
+from trainsnap_plane import Plane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.api]
 
@@ -25,6 +26,11 @@ CREATE = Write(JOB_SET, "CREATE")
 UPDATE = Write(JOB_SET, "UPDATE")
 DELETE = Write(JOB_SET, "DELETE")
 STATUS = Write(TRAIN_JOB, "UPDATE", "status")
+
+
+@pytest.fixture(autouse=True)
+def _reachable(local_plane: Plane) -> None:
+    """The API server has to reach a webhook on the loopback interface of this machine."""
 
 
 async def end_state(cluster: Cluster, name: str) -> JSON:

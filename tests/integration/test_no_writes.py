@@ -11,9 +11,9 @@ import pytest
 from support.cluster import Cluster
 from support.objects import condition, replicated_job, runtime, runtime_spec, train_job
 from support.operator import Operator
-from support.plane import Target
 from support.quiet import quiet, touched
 from trainsnap_api.transport.resources import JOB_SET, TRAIN_JOB, TRAINING_RUNTIME, TRAINING_RUNTIME_SNAPSHOT
+from trainsnap_plane import Plane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.api]
 
@@ -108,7 +108,9 @@ async def versions(cluster: Cluster) -> dict[str, str]:
     return found
 
 
-async def test_a_restart_and_a_second_look_write_nothing(operator: Operator, cluster: Cluster, plane: Target) -> None:
+async def test_a_restart_and_a_second_look_write_nothing(
+    operator: Operator, cluster: Cluster, local_plane: Plane
+) -> None:
     names = await all_states(cluster)
     well = [name for name in names if not name.startswith("blocked")]
     await quiet(operator)
@@ -122,18 +124,18 @@ async def test_a_restart_and_a_second_look_write_nothing(operator: Operator, clu
     }
 
     assert operator.stop() == 0
-    already = written(plane, cluster)
+    already = written(local_plane, cluster)
     operator.start()
     await quiet(operator, after=len(well))
     assert await versions(cluster) == before
     assert operator.writes() == 0
-    assert written(plane, cluster) == already
+    assert written(local_plane, cluster) == already
 
     await touched(operator, cluster, *well)
     seen = await versions(cluster)
     assert [key for key in before if seen[key] != before[key] and not key.startswith("TrainJob ")] == []
     assert operator.writes() == 0, "a look at a job that did not change but for a label"
-    assert written(plane, cluster) == already
+    assert written(local_plane, cluster) == already
 
     # Somebody else's fields on our objects are his, and no reason to write.
     for name in names:
@@ -141,19 +143,17 @@ async def test_a_restart_and_a_second_look_write_nothing(operator: Operator, clu
             await cluster.patch(JOB_SET, name, {"metadata": {"labels": {"theirs": "yes"}, "annotations": {"x": "y"}}})
     await touched(operator, cluster, *well)
     assert operator.writes() == 0
-    assert written(plane, cluster) == already
+    assert written(local_plane, cluster) == already
 
 
-def written(plane: Target, cluster: Cluster) -> list[str] | None:
-    """The operator's writes in the namespace as the API server has logged them, events apart; None if it is not ours.
+def written(plane: Plane, cluster: Cluster) -> list[str]:
+    """The operator's writes in the namespace as the API server has logged them, events apart.
 
     The log of a request is written before its answer.
     """
-    if plane.plane is None:
-        return None
     return [
         f"{entry['verb']} {entry['objectRef']['resource']}/{entry['objectRef'].get('name')}"
-        for entry in plane.plane.audit()
+        for entry in plane.audit()
         if entry["user"]["username"] == "system:serviceaccount:kubeflow-system:trainsnap"
         and entry["verb"] not in ("get", "list", "watch")
         and (entry.get("objectRef") or {}).get("namespace") == cluster.namespace
