@@ -11,10 +11,9 @@ from pathlib import Path
 
 from trainsnap_api.transport import Transport, TransportSettings
 from trainsnap_controller import constants as c
-from trainsnap_controller import operator
 from trainsnap_controller.config import ConfigError, Configuration
 from trainsnap_controller.observe.metrics import Metrics
-from trainsnap_controller.operator import Admission, Reporting, Servers
+from trainsnap_controller.operator import Admission, Process, Reporting, Servers, build
 from trainsnap_controller.runtime.plugins.trainjobstatus import StatusServer
 from trainsnap_controller.runtime.registry import standard
 from trainsnap_controller.webhooks.certs_manager import from_configuration
@@ -92,18 +91,16 @@ async def serve(
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     framework = standard(status_server=None if reporting is None else _status_server(config, namespace))
     optional = {watch.requires for watch in framework.watches() if watch.requires is not None}
-    manager, servers = operator.build(
-        api,
-        config,
+    process = Process(
+        api=api,
+        config=config,
         namespace=namespace,
         identity=identity,
         metrics=metrics,
         framework=framework,
         installed={resource for resource in optional if await api.served(resource)},
-        admission=admission,
-        reporting=reporting,
-        on_ready=on_ready,
     )
+    manager, servers = build(process, admission=admission, reporting=reporting, on_ready=on_ready)
     on_bound(servers)
     return await manager.run()
 
