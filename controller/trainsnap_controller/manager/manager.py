@@ -72,7 +72,7 @@ class Manager:
         self,
         *,
         health: HealthChecks | None = None,
-        stop_seconds: float = 4.5,
+        stop_seconds: float = 3.5,
         on_ready: Callable[[], None] = lambda: None,
         signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT),
     ) -> None:
