@@ -47,9 +47,7 @@ class TokenSource:
         """The token to send now. Raises the transport's errors only while there is no token at all."""
         if self._token is None or self._clock() >= self._renew_at:
             try:
-                fresh = await self._installer.service_account_token(
-                    self._name, self._namespace, seconds=self._lifetime
-                )
+                fresh = await self._installer.service_account_token(self._name, self._namespace, seconds=self._lifetime)
             except TransportError as error:
                 if self._token is None:
                     raise
