@@ -210,8 +210,8 @@ def command_line() -> Iterator[str]:
     yield "# Command line"
     yield "Exit codes: 0 stopped in order, 1 something failed, 2 the command line is wrong, 130 interrupted."
     group: Any = typer.main.get_command(app)
-    for name, command in group.commands.items():
-        yield f"## `trainsnap {name}`"
+    for name, command in _commands(group, "trainsnap"):
+        yield f"## `{name}`"
         yield " ".join(command.help.split())
         rows = [
             (f"`{' '.join(option.opts)}`", "required" if option.required else _shown(option.default), option.help or "")
@@ -219,6 +219,14 @@ def command_line() -> Iterator[str]:
         ]
         if rows:
             yield _table(("Flag", "Default", "Meaning"), rows)
+
+
+def _commands(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Every command with its whole name, those of groups after their group."""
+    for name, command in group.commands.items():
+        yield f"{prefix} {name}", command
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{prefix} {name}")
 
 
 def _shown(default: Any) -> str:
