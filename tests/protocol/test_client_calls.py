@@ -65,8 +65,8 @@ async def test_every_write_carries_its_options() -> None:
         ("PATCH", f"{JOBS}/a", strict, {"spec": {"suspend": True}}),
         ("PATCH", f"{JOBS}/a", strict, [{"op": "remove", "path": "/spec/trainer"}]),
         ("PATCH", f"{JOBS}/a/status", strict, {"status": {"conditions": []}}),
-        ("DELETE", f"{JOBS}/a", {"dryRun": "All"},
-         {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u"}}),
+        ("DELETE", f"{JOBS}/a", {},
+         {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"], "preconditions": {"uid": "u"}}),
     ]  # fmt: skip
 
 

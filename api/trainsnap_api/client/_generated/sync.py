@@ -290,7 +290,7 @@ class SyncTrainJobs(SyncKind[TrainJob]):
     ) -> Stream[Progress]:
         """How a job gets on: now, and whenever that changes; ends when the job is Complete or Failed.
 
-        Raises NotFound when there is no such job, JobDeleted when it goes or is replaced, WaitTimedOut. A name means
+        Raises NotFound when no job has that name, JobDeleted when it goes or is replaced, WaitTimedOut. A name means
         the job that has it now; a TrainJob with a uid means that very one. Needs the rights to get and watch jobs.
         """
         return self._portal.iterate(self._inner.follow(job, namespace, timeout=timeout, give_up_after=give_up_after))

@@ -73,11 +73,16 @@ class AsyncTrainJobs(AsyncKind[TrainJob]):
     ) -> AsyncGenerator[Progress, None]:
         """How a job gets on: now, and whenever that changes; ends when the job is Complete or Failed.
 
-        Raises NotFound when there is no such job, JobDeleted when it goes or is replaced, WaitTimedOut. A name means
+        Raises NotFound when no job has that name, JobDeleted when it goes or is replaced, WaitTimedOut. A name means
         the job that has it now; a TrainJob with a uid means that very one. Needs the rights to get and watch jobs.
         """
         name, space, uid = _which(job, namespace)
-        now = await self.get(name, space, timeout=timeout)
+        try:
+            now = await self.get(name, space, timeout=timeout)
+        except NotFound as error:
+            if uid is None or isinstance(job, str):
+                raise
+            raise JobDeleted(f"TrainJob {name} was deleted", Progress.of(job)) from error
         last = Progress.of(now)
         if uid is not None and _uid(now) != uid:
             raise JobDeleted(f"TrainJob {name} was replaced by another one of its name", last)

@@ -271,15 +271,12 @@ class AsyncKind(Generic[T]):
         space = self._space(namespace)
         async with self._within(timeout, f"delete {name}"):
             if dry_run:
+                # In the body: the server ignores the query of a DELETE that has one.
+                body: JSON = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
                 conditions = {"uid": uid, "resourceVersion": resource_version}
-                given = {key: value for key, value in conditions.items() if value is not None}
-                body: JSON = {
-                    "apiVersion": "v1",
-                    "kind": "DeleteOptions",
-                    **({"preconditions": given} if given else {}),
-                }
-                path = self._resource.path(space, name)
-                await self._transport.request("DELETE", path, params={"dryRun": "All"}, body=body)
+                if given := {key: value for key, value in conditions.items() if value is not None}:
+                    body["preconditions"] = given
+                await self._transport.request("DELETE", self._resource.path(space, name), body=body)
                 return
             await self._transport.delete(
                 self._resource,
