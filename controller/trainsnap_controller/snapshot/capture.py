@@ -328,7 +328,11 @@ def _origin(jobset: JSON | None, runtime: JSON, ref: RuntimeRef, *, older: bool)
     if record is None and older:
         return Origin.LEGACY_JOB
     if record is None:
-        raise Blocked(reasons.SNAPSHOT_LOST, "the snapshot is gone, and the JobSet does not say what it was built from")
+        raise Blocked(
+            reasons.SNAPSHOT_LOST,
+            "the snapshot is gone, and the JobSet does not say what it was built from; if "
+            "an operator before trainsnap built it, move legacyBefore by trainsnap migrate apply --legacy-before now",
+        )
     if record.matches(runtime):
         return Origin.RUNTIME
     meta = runtime["metadata"]
