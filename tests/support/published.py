@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published packages that we are compared with and must work with, in a virtual environment of their own.
 
-Test-only: their requirements must not meet ours. Made on demand in the user's cache folder, which may be empty, and kept
-for every later run; a change of the versions makes a new one.
+Test-only: their requirements must not meet ours. Made on demand in the user's cache folder, which may be empty, and
+kept for every later run; a change of the versions makes a new one.
 """
 
 from __future__ import annotations
