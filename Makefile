@@ -7,7 +7,7 @@ STAMP := .venv/.ready
 # What `make gen` writes. Checked by `make verify`, never edited by hand.
 GENERATED := crds api/trainsnap_api/_generated api/trainsnap_api/client/_generated \
 	controller/trainsnap_controller/runtime/_generated deploy/kustomize/base/rbac.yaml docs/reference
-CODE := api controller codegen tools tests
+CODE := api controller codegen examples tools tests
 # A kubeconfig that is named on purpose: `make test CLUSTER=FILE`. One that happens to be exported is never used.
 CLUSTER ?=
 unexport KUBECONFIG
