@@ -17,7 +17,7 @@ import yaml
 from support.cluster import Cluster
 from support.eras import before_trainsnap, remove_webhooks
 from support.identity import service_account, user_with
-from support.legacy import config_map, finish, left_by_reference, live_runtime
+from support.legacy import config_map, finish, job_set, left_by_reference, live_runtime
 from support.migrating import Migrate
 from support.objects import image_of, runtime, runtime_spec, train_job
 from support.operator import Operator
@@ -201,6 +201,35 @@ async def test_what_is_there_already_decides(migrate: Migrate, plane: Target, cl
     assert "other content than the ConfigMap: spec.template" in applied.result("other")[1]
     assert "of an earlier TrainJob" in applied.result("foreign")[1]
     assert await state(cluster) == before
+
+
+RECORDED = [
+    pytest.param(json.loads(path.read_text()), id=path.stem)
+    for path in sorted((Path(__file__).parents[1] / "golden" / "legacy-configmaps").glob("*.json"))
+]
+
+
+@pytest.mark.parametrize("recorded", RECORDED)
+async def test_recorded_configmaps_build_what_their_runtimes_build(
+    migrate: Migrate, cluster: Cluster, recorded: JSON
+) -> None:
+    runtime_of, text = recorded["runtime"], recorded["configMap"]["data"]["runtime"]
+    kind, name = runtime_of["kind"], runtime_of["metadata"]["name"]
+    where = cluster.namespace if kind == "TrainingRuntime" else None
+    live = await cluster.create(runtime(name, where, spec=runtime_of["spec"]))
+    job = await cluster.create(train_job("job", cluster.namespace, name, kind=kind))
+    await cluster.create(config_map(job, text=text))
+    try:
+        assert (await migrate("apply")).result("job")[0] == "done"
+        assert (await migrate("verify")).result("job") == (
+            "done", "builds the same objects from ConfigMap and snapshot",
+        )  # fmt: skip
+        snapshot = await cluster.get(TRAINING_RUNTIME_SNAPSHOT, "job")
+        assert job_set(job, snapshot["spec"]) == job_set(job, live["spec"])
+        assert snapshot["source"]["uid"] == runtime_of["metadata"]["uid"]
+    finally:
+        if where is None:
+            await cluster.api.delete(r.CLUSTER_TRAINING_RUNTIME, name)
 
 
 async def test_later_jobs_and_configmaps_are_not_believed(migrate: Migrate, cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from trainsnap_api.transport import NotFound, Resource
+from trainsnap_api.transport import BadRequest, Forbidden, Invalid, NotFound, Resource, TooLarge
 from trainsnap_api.transport.resources import CONFIG_MAP
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
@@ -98,7 +98,11 @@ class Legacy:
             name = wanted["metadata"]["name"]
             self.ignored(owner, f"ConfigMap {name} is not written: it exists and belongs to somebody else")
             return
-        await self.api.apply(CONFIG_MAP, wanted, field_manager=c.FIELD_MANAGER)
+        try:
+            await self.api.apply(CONFIG_MAP, wanted, field_manager=c.FIELD_MANAGER)
+        except (BadRequest, Forbidden, Invalid, TooLarge) as error:
+            # The way back is not worth a job that does not start.
+            self.ignored(owner, f"ConfigMap {wanted['metadata']['name']} is not written: {error.message}")
 
     async def _find(self, owner: Owner) -> JSON | None:
         try:

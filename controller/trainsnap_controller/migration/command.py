@@ -98,7 +98,7 @@ class Migration:
         """Carry an operation out. Returns the exit code: 0, or 1 when there are problems. Raises ``MigrationError``."""
         before = await self._legacy_before(operation)
         rules = Rules(before, self.now(), self.options.opaque_kinds, self.options.keep_annotations, self.read)
-        others = await rivals(self.caller)
+        others = await rivals(self.caller, self.now())
         if others and operation is Operation.FINALIZE:
             raise MigrationError(f"the reference may still need the ConfigMaps: {'; '.join(others)}")
         self.report.begin(operation, self._facts(operation, before, others))

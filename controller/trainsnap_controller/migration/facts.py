@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -24,6 +25,9 @@ JSON = dict[str, Any]
 
 PAGE: Final = 100
 REFERENCE_DEPLOYMENT: Final = "kubeflow-trainer-controller-manager"
+REFERENCE_HOLDER: Final = "controller-manager"
+"""In the name of every pod of the reference, whatever its release is called; never in one of ours."""
+STALE_SECONDS: Final = 300.0
 
 
 class Api(Protocol):
@@ -54,14 +58,19 @@ class Facts:
 
 async def jobs(api: Api, namespace: str | None) -> AsyncIterator[Page]:
     """Every TrainJob of a namespace, or of all, each once and in order. Yields nothing where the kind is not served."""
-    last = ""
-    # A list that outlives its token is started again; what was seen of it is skipped then.
-    pages: Any = api.pages(TRAIN_JOB, namespace, page_size=PAGE, on_restart=lambda: None)
+    last = seen = ""
+
+    def restarted() -> None:
+        """A list that outlives its token is started again; what was seen of it is skipped then."""
+        nonlocal seen
+        seen = last
+
+    pages: Any = api.pages(TRAIN_JOB, namespace, page_size=PAGE, on_restart=restarted)
     try:
         async with aclosing(pages) as stream:
             async for page in stream:
                 found = [Job.from_json(msgspec.json.decode(item)) for item in page.items]
-                new = tuple(job for job in found if _key(job) > last)
+                new = tuple(job for job in found if _key(job) > seen)
                 if new:
                     last = _key(new[-1])
                     yield Page(new, page.remaining or 0)
@@ -83,7 +92,7 @@ async def facts(api: Api, job: Job, *, snapshot: bool = True) -> Facts:
     )
 
 
-async def rivals(api: Api, namespace: str = c.NAMESPACE) -> list[str]:
+async def rivals(api: Api, now: datetime, namespace: str = c.NAMESPACE) -> list[str]:
     """What shows that the reference may still be running: one line each. Its Lease name is ours as well."""
     found = []
     deployment = await _find(api, DEPLOYMENT, REFERENCE_DEPLOYMENT, namespace)
@@ -91,10 +100,16 @@ async def rivals(api: Api, namespace: str = c.NAMESPACE) -> list[str]:
         ready = (deployment.get("status") or {}).get("readyReplicas", 0)
         found.append(f"Deployment {namespace}/{REFERENCE_DEPLOYMENT} exists ({ready} pods ready); scale it to 0")
     lease = await _find(api, LEASE, c.LEASE_NAME, namespace)
-    holder = ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
-    if holder.startswith(REFERENCE_DEPLOYMENT):
+    spec = (lease or {}).get("spec") or {}
+    holder = spec.get("holderIdentity") or ""
+    if REFERENCE_HOLDER in holder and not _stale(spec.get("renewTime"), now):
         found.append(f"Lease {namespace}/{c.LEASE_NAME} is held by {holder}")
     return found
+
+
+def _stale(renewed: str | None, now: datetime) -> bool:
+    """Whether a Lease was given up without a word; long enough ago that no clock is that wrong."""
+    return renewed is not None and (now - datetime.fromisoformat(renewed)).total_seconds() > STALE_SECONDS
 
 
 async def _find(api: Api, resource: Resource, name: str, namespace: str) -> JSON | None:
