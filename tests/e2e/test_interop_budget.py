@@ -18,8 +18,8 @@ BENCH = Path(__file__).resolve().parents[1] / "bench" / "bench_client.py"
 IMPORT_SHARE = 0.20
 MEMORY = 60.0
 """MiB, the peak of a process that imported TrainJob."""
-PARSE_SHARE = 0.25
-"""Measured 0.13 to 0.17 on a busy machine."""
+PARSE_SHARE = 0.35
+"""Measured 0.13 to 0.21. Each object costs 1 to 2 us in pydantic, most of it for fields that are not set."""
 
 
 def test_import_memory_and_parsing_stay_within_their_budgets() -> None:
