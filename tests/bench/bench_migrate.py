@@ -35,7 +35,8 @@ from trainsnap_plane import Plane
 
 JSON = dict[str, Any]
 AT_ONCE = 16
-RUNTIMES = 25
+RUNTIMES = 5
+"""In each round, so that 5,000 jobs run on 50."""
 WANTED_RATIO = 0.8
 WANTED_GROWTH_MIB = 16.0
 

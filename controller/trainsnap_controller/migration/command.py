@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,6 +35,8 @@ from trainsnap_controller.runtime.registry import standard
 JSON = dict[str, Any]
 
 PARALLEL: Final = 16
+AHEAD: Final = 4
+"""How many times as many jobs are begun or waiting as are worked on: a slow one holds up its row, not the others."""
 
 
 class Operation(StrEnum):
@@ -152,7 +155,7 @@ class Migration:
 
     async def _each(self, work: Callable[[Job], Awaitable[Step]]) -> None:
         """Work on every job, several at a time; rows come in the order of the jobs."""
-        done, limit = 0, asyncio.Semaphore(self.options.parallel)
+        limit = asyncio.Semaphore(self.options.parallel)
 
         async def one(job: Job) -> Step:
             async with limit:
@@ -168,20 +171,27 @@ class Migration:
                     )  # fmt: skip
                 return step
 
-        async for page, remaining in _ahead(self.caller, self.options.namespace):
-            total = done + len(page) + remaining
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    running = [tasks.create_task(one(job)) for job in page]
-                    for job, task in zip(page, running, strict=True):
-                        step = await task
-                        self.sums.results[step.result] += 1
-                        self.report.row(job, step)
-                        done += 1
-                        self.progress.show(done, total)
-            except ExceptionGroup as group:
-                # One of them says it: the others are cancelled, or fail for the same reason.
-                raise group.exceptions[0] from group
+        async def settle(job: Job, task: asyncio.Task[Step]) -> None:
+            step = await task
+            self.sums.results[step.result] += 1
+            self.report.row(job, step)
+            self.progress.show(self.sums.jobs, total)
+
+        total = 0
+        waiting: deque[tuple[Job, asyncio.Task[Step]]] = deque()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                async for page, remaining in _ahead(self.caller, self.options.namespace):
+                    total = self.sums.jobs + len(waiting) + len(page) + remaining
+                    for job in page:
+                        waiting.append((job, tasks.create_task(one(job))))
+                        if len(waiting) > AHEAD * self.options.parallel:
+                            await settle(*waiting.popleft())
+                while waiting:
+                    await settle(*waiting.popleft())
+        except ExceptionGroup as group:
+            # One of them says it: the others are cancelled, or fail for the same reason.
+            raise group.exceptions[0] from group
 
     async def _migrate(self, job: Job, rules: Rules, actor: Actor | None, *, snapshot: bool) -> Step:
         found = await facts(self.caller, job, snapshot=snapshot)

@@ -31,7 +31,7 @@ from trainsnap_api.transport.resources import (
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
 from trainsnap_controller.blocked import Blocked, CacheBehind, namespace_ends
-from trainsnap_controller.snapshot.digest import beyond_defaults, deeper_than
+from trainsnap_controller.snapshot.digest import beyond_defaults, canonical_json, deeper_than
 from trainsnap_controller.snapshot.document import (
     JSON,
     Origin,
@@ -288,10 +288,11 @@ class Snapshots:
 
 def differences(wanted: JSON, stored: JSON) -> list[str]:
     """How the API server's answer differs from what was sent, by more than its defaults: one line for each place."""
-    kept = ("source", "spec", "opaque")
-    return list(
-        beyond_defaults({k: wanted[k] for k in kept if k in wanted}, {k: stored[k] for k in kept if k in stored})
-    )
+    sent, found = ({key: obj[key] for key in ("source", "spec", "opaque") if key in obj} for obj in (wanted, stored))
+    # The usual case, found out many times faster than by walking.
+    if canonical_json(sent) == canonical_json(found):
+        return []
+    return list(beyond_defaults(sent, found))
 
 
 def refused_fields(error: ApiError) -> list[str]:
