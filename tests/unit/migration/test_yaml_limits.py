@@ -21,8 +21,8 @@ MERGES = "a: &a {k: 1}\n" + "".join(f"m{n}: &m{n} {{<<: [*a, *a]}}\n" for n in r
     [
         pytest.param(LAUGHS, "excessive aliasing", id="aliases of aliases of aliases"),
         pytest.param(LONG_TEXT, "aliases expand it to more than", id="few aliases of a long text"),
-        pytest.param("[" * 200, "nested more than 150 deep", id="brackets that never close"),
-        pytest.param("\n".join(" " * n + "a:" for n in range(400)), "nested more than 150 deep", id="deep indents"),
+        pytest.param("[" * 200, "nested more than 100 deep", id="brackets that never close"),
+        pytest.param("\n".join(" " * n + "a:" for n in range(400)), "nested more than 100 deep", id="deep indents"),
         pytest.param("a: " + "x" * (3 << 20), "more than the 2097152 that are read", id="a text that is too long"),
         pytest.param("a: &a [*a]", "contains itself", id="an anchor within itself"),
         pytest.param("a: &a {<<: *a}", "contains itself", id="a merge of itself"),
