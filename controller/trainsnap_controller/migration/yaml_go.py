@@ -31,8 +31,8 @@ class YamlError(ValueError):
 class Limits:
     """What is read at most. ``size``: bytes of the text; ``expanded``: bytes of its values, aliases written out.
 
-    A ConfigMap holds 1 MiB at most and a runtime nests about 30 deep, so whatever exceeds these is not a runtime. What is
-    deeper than this is not taken into a snapshot from anywhere.
+    A ConfigMap holds 1 MiB at most and a runtime nests about 30 deep, so whatever exceeds these is not a runtime.
+    Deeper ones are not taken into a snapshot from anywhere.
     """
 
     size: int = 2 << 20
