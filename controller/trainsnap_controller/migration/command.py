@@ -134,7 +134,7 @@ class Migration:
 
     async def _carry_out(self, operation: Operation, rules: Rules) -> None:
         if operation is Operation.FINALIZE:
-            await self._each(self._verify)
+            await self._each(self._verify, problems_only=True)
             if self.sums.results[Result.PROBLEM]:
                 return
             self.sums = Sums()
@@ -153,7 +153,7 @@ class Migration:
         finally:
             self.progress.close()
 
-    async def _each(self, work: Callable[[Job], Awaitable[Step]]) -> None:
+    async def _each(self, work: Callable[[Job], Awaitable[Step]], *, problems_only: bool = False) -> None:
         """Work on every job, several at a time; rows come in the order of the jobs."""
         limit = asyncio.Semaphore(self.options.parallel)
 
@@ -174,7 +174,8 @@ class Migration:
         async def settle(job: Job, task: asyncio.Task[Step]) -> None:
             step = await task
             self.sums.results[step.result] += 1
-            self.report.row(job, step)
+            if step.result is Result.PROBLEM or not problems_only:
+                self.report.row(job, step)
             self.progress.show(self.sums.jobs, total)
 
         total = 0
