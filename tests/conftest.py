@@ -12,6 +12,7 @@ ON_A_PLANE = {"integration": "api", "e2e": "full"}
 """Folders whose tests share one plane, and with it one process, when pytest runs in several."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a plane together: ``-n 2 --dist loadgroup`` runs both planes side by side."""
     for item in items:
