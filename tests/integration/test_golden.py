@@ -2,16 +2,15 @@
 """Every recorded case of the reference, replayed against the operator: what was built must be equal.
 
 The cases that the session wants are replayed side by side when the first of them is asked for, since most of a case is
-waiting for quiet.
+waiting for quiet; in a process of its own, as the replayer is meant to be used.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import warnings
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +25,7 @@ pytestmark = pytest.mark.api
 
 JSON = dict[str, Any]
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+REPLAYER = GOLDEN / "replay.py"
 AT_ONCE = 4
 """Cases side by side: more, and on two cores the operator's answer comes after what counts as quiet."""
 
@@ -39,7 +39,7 @@ CASES = _cases()
 
 
 def _replayer() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("replay", GOLDEN / "replay.py")
+    spec = importlib.util.spec_from_file_location("replay", REPLAYER)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -48,27 +48,25 @@ def _replayer() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def replayed(
-    request: pytest.FixtureRequest, operator_process: Operator, plane: Target
-) -> Iterator[dict[str, Future[JSON]]]:
-    """The results of the cases that this session wants, by id."""
+def recorded(
+    request: pytest.FixtureRequest, operator_process: Operator, plane: Target, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder with what became of the cases that this session wants, a file each."""
     assert operator_process.running
-    replay = _replayer()
-    with warnings.catch_warnings():
-        # The replayer leaves its kubeconfig open; it is kept as it was recorded with.
-        warnings.simplefilter("ignore", ResourceWarning)
-        server = replay.Cluster(str(plane.kubeconfig))
     functions = [item for item in request.session.items if isinstance(item, pytest.Function)]
     wanted = [str(item.callspec.params["case"]) for item in functions if item.path == request.path]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {case: pool.submit(replay.replay, server, CASES[case]) for case in wanted}
+    cases, found = tmp_path_factory.mktemp("cases"), tmp_path_factory.mktemp("found")
+    (cases / "wanted.yaml").write_text(yaml.safe_dump_all([CASES[case] for case in wanted]))
+    command = [sys.executable, str(REPLAYER), "record", "--kubeconfig", str(plane.kubeconfig), "--jobs", str(AT_ONCE)]
+    subprocess.run([*command, "--cases", str(cases), "--out", str(found)], check=True, timeout=900)
+    return found
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", sorted(CASES))
-def test_the_reference_did_the_same(case: str, replayed: dict[str, Future[JSON]]) -> None:
+def test_the_reference_did_the_same(case: str, recorded: Path) -> None:
     replay = _replayer()
     golden = json.loads((GOLDEN / "reference" / f"{case}.json").read_text())
-    want, got = replay.comparable(golden), replay.comparable(replayed[case].result())
-    differences = list(replay.diff(want, got))
+    got = json.loads((recorded / f"{case}.json").read_text())
+    differences = list(replay.diff(replay.comparable(golden), replay.comparable(got)))
     assert not differences, f"{CASES[case]['about']}\n" + "\n".join(differences)
