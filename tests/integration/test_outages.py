@@ -10,8 +10,8 @@ import pytest
 
 from support.cluster import Cluster, eventually
 from support.objects import condition, image_of, runtime, train_job
-from support.operator import STOP_SECONDS, Operator
-from support.replica import COMMAND, replica
+from support.operator import COMMAND, STOP_SECONDS, Operator
+from support.replica import replica
 from trainsnap_api.transport import AlreadyExists, Transport, TransportError
 from trainsnap_api.transport.resources import CUSTOM_RESOURCE_DEFINITION, JOB_SET, TRAIN_JOB
 from trainsnap_plane import Plane

@@ -20,6 +20,18 @@ STOP_SECONDS = 5.0
 """What is promised for a stop after SIGTERM."""
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
+# The command line as it is installed, in a process that the kernel ends with the one that started it (Linux only): a
+# test session that is killed leaves nothing running.
+_PROGRAM = """
+import ctypes, signal, sys
+if sys.platform.startswith("linux"):
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+from trainsnap_controller.cli import main
+sys.exit(main())
+"""
+COMMAND = (sys.executable, "-c", _PROGRAM)
+
 
 class Operator:
     """One operator on one plane, started and stopped as often as a test likes. ``log`` is a file that keeps growing."""
@@ -40,10 +52,9 @@ class Operator:
     def start(self) -> None:
         """Start it, and return when it has printed READY."""
         assert not self.running
-        command = [sys.executable, "-c", "import sys; from trainsnap_controller.cli import main; sys.exit(main())"]
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
-                [*command, "dev", "--kubeconfig", str(self.kubeconfig), "--log-format", "json", *self._arguments],
+                [*COMMAND, "dev", "--kubeconfig", str(self.kubeconfig), "--log-format", "json", *self._arguments],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

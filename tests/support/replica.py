@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,10 +19,10 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.cluster import eventually
+from support.operator import COMMAND
 from trainsnap_plane.ports import Lease, lease
 
 JSON = dict[str, Any]
-COMMAND = (sys.executable, "-c", "import sys; from trainsnap_controller.cli import main; sys.exit(main())")
 QUICK = {"leaderElect": True, "leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
 
 
