@@ -87,7 +87,8 @@ e2e: $(STAMP) plane-built ## Run the tests on the full plane
 	$(BIN)/pytest tests/e2e $(ARGS)
 
 test: $(STAMP) plane-built ## Run all tests (CLUSTER=FILE: against the cluster behind that kubeconfig)
-	$(BIN)/pytest -n 2 --dist loadgroup tests/unit tests/property tests/protocol tests/integration tests/e2e $(ARGS)
+	$(BIN)/pytest -n 2 tests/unit tests/property tests/protocol $(ARGS)
+	$(BIN)/pytest tests/integration tests/e2e $(ARGS)
 
 bench-migrate: $(STAMP) plane-built ## Compare the rate of a migration with bare creates of the same objects
 	PYTHONPATH=tests $(BIN)/python -P tests/bench/bench_migrate.py $(ARGS)
