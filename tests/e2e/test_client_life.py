@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client on the full plane: waiting, pausing, what a job runs with, watches over restarts, users without rights."""
+"""The client on the full plane: waiting, pausing, what a job runs with, users without rights."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 
 import pytest
 
@@ -32,7 +30,6 @@ from trainsnap_api.client import (
 from trainsnap_api.models import TrainJob
 from trainsnap_api.transport import Transport
 from trainsnap_api.transport.resources import TRAINING_RUNTIME
-from trainsnap_plane import Plane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.full]
 
@@ -166,31 +163,6 @@ async def test_what_a_job_runs_with_whatever_becomes_of_the_runtime(
     assert (await client.snapshots.diff("job")).changes == ()
     with pytest.raises(NotFound):
         await client.snapshots.diff("orphan")
-
-
-async def test_a_watch_over_a_restart_of_the_server(
-    operator: Operator, client: AsyncClient, cluster: Cluster, local_plane: Plane
-) -> None:
-    seen: list[tuple[str, str | None]] = []
-    count = 6
-    await client.apply(runtime("rt", cluster.namespace))
-
-    async def follow() -> None:
-        async with aclosing(client.jobs.watch()) as events:
-            async for event in events:
-                metadata = event.object.metadata
-                if event.type == "ADDED" and metadata:
-                    seen.append((event.type, metadata.name))
-                if len(seen) == count:
-                    return
-
-    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        group.create_task(follow())
-        for number in range(count):
-            if number == 3:
-                await asyncio.to_thread(local_plane.restart, "kube-apiserver", grace=1.0)
-            await cluster.create(train_job(f"job-{number}", cluster.namespace, suspend=True))
-    assert seen == [("ADDED", f"job-{number}") for number in range(count)]
 
 
 async def test_users_without_rights_get_the_servers_words(
