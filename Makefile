@@ -19,7 +19,7 @@ DIR ?= .plane
 PROFILE ?= full
 
 .DEFAULT_GOAL := help
-.PHONY: help setup gen fmt lint types layers files fresh verify unit integration e2e test bench-client bench-migrate plane plane-down demo clean
+.PHONY: bench help setup gen fmt lint types layers files fresh verify unit integration e2e test bench-client bench-migrate plane plane-down demo clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -92,6 +92,9 @@ test: $(STAMP) plane-built ## Run all tests (CLUSTER=FILE: against the cluster b
 
 bench-migrate: $(STAMP) plane-built ## Compare the rate of a migration with bare creates of the same objects
 	PYTHONPATH=tests $(BIN)/python -P tests/bench/bench_migrate.py $(ARGS)
+
+bench: $(STAMP) plane-built ## Measure the operator: jobs per second, CPU and requests per job, memory, restart
+	PYTHONPATH=tests $(BIN)/python -P tests/bench/bench_operator.py $(ARGS)
 
 bench-client: $(STAMP) ## Compare the models with the published client: import, memory, parsing
 	$(BIN)/python tests/bench/bench_client.py
