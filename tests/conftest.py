@@ -3,10 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
+
+from support.operator import Operator
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Every async test runs on asyncio: the operator does, and a second event loop would prove nothing."""
     return "asyncio"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Shows what the operator logged last beside the failure of a test that uses it."""
+    report = yield
+    operator = getattr(item, "funcargs", {}).get("operator")
+    if report.when == "call" and report.failed and isinstance(operator, Operator):
+        report.sections.append(("operator's log", operator.tail()))
+    return report

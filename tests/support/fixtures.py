@@ -7,6 +7,7 @@ so that the tests of one plane never see the connection to another.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -59,11 +60,19 @@ def operator_process(plane: Target, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def operator(operator_process: Operator) -> Iterator[Operator]:
     """The operator, running. A test may stop, kill or pause it; afterwards it runs again."""
+    _await_watches(operator_process)  # an earlier test may have restarted the API server under it
     yield operator_process
     if operator_process.running:
         operator_process.resume()
     else:
         operator_process.start()
+
+
+def _await_watches(operator: Operator, seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not operator.follows():
+        assert time.monotonic() < end, f"a kind is not followed:\n{operator.tail()}"
+        time.sleep(0.05)
 
 
 @pytest.fixture

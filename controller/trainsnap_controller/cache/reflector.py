@@ -88,8 +88,8 @@ class Source(Protocol):
 class ReflectorMetrics(Protocol):
     """What is counted of a reflector. `observe.metrics` has it in Prometheus form."""
 
-    def attached(self, resource: Resource, objects: Callable[[], int]) -> None:
-        """A store exists; ``objects`` tells its size."""
+    def attached(self, resource: Resource, objects: Callable[[], int], followed: Callable[[], bool]) -> None:
+        """A store exists; ``objects`` tells its size, ``followed`` whether a watch is up at this moment."""
 
     def listed(self, resource: Resource, reason: str) -> None: ...
     def watch_ended(self, resource: Resource, outcome: str) -> None: ...
@@ -99,7 +99,7 @@ class ReflectorMetrics(Protocol):
 class NoMetrics:
     """Counts nothing."""
 
-    def attached(self, resource: Resource, objects: Callable[[], int]) -> None: ...
+    def attached(self, resource: Resource, objects: Callable[[], int], followed: Callable[[], bool]) -> None: ...
     def listed(self, resource: Resource, reason: str) -> None: ...
     def watch_ended(self, resource: Resource, outcome: str) -> None: ...
     def event(self, resource: Resource, type: str) -> None: ...
@@ -157,7 +157,8 @@ class Reflector:
             "field_selector": field_selector,
         }
         self._clock = clock or SystemClock()
-        self._backoff = backoff or Backoff()
+        # client-go waits up to 30 s. Nothing is reconciled meanwhile, and one operator's few lists harm no API server.
+        self._backoff = backoff or Backoff(cap=10.0)
         self._missing_backoff = missing_backoff or Backoff(base=1.0, cap=10.0)
         self._stale_after = stale_after
         self._metrics = metrics or NoMetrics()
@@ -168,7 +169,7 @@ class Reflector:
         self._contact: float | None = None
         self._complaint: tuple[str, str] | None = None
         self.state = State.STARTING
-        self._metrics.attached(resource, store.__len__)
+        self._metrics.attached(resource, store.__len__, lambda: self._open)
 
     @property
     def problem(self) -> str | None:

@@ -59,6 +59,7 @@ QUEUE_RETRIES: Final = "workqueue_retries_total"
 REST_REQUESTS: Final = "rest_client_requests_total"
 LEADER_STATUS: Final = "leader_election_master_status"
 CACHE_OBJECTS: Final = "trainsnap_cache_objects"
+CACHE_FOLLOWED: Final = "trainsnap_cache_watch_up"
 CACHE_LISTS: Final = "trainsnap_cache_lists_total"
 CACHE_WATCHES: Final = "trainsnap_cache_watches_ended_total"
 CACHE_EVENTS: Final = "trainsnap_cache_events_total"
@@ -102,6 +103,7 @@ METRICS: Final = (
     ),
     MetricSpec(LEADER_STATUS, "gauge", ("name",), "1 while this process holds the lease, else 0."),
     MetricSpec(CACHE_OBJECTS, "gauge", ("resource",), "Objects in the cache."),
+    MetricSpec(CACHE_FOLLOWED, "gauge", ("resource",), "1 while a watch is up, else 0; short gaps are normal."),
     MetricSpec(
         CACHE_LISTS,
         "counter",
@@ -299,9 +301,10 @@ class _CacheMetrics:
         self._watches: dict[str, dict[str, Any]] = {}
         self._events: dict[str, dict[str, Any]] = {}
 
-    def attached(self, resource: Resource, objects: Callable[[], int]) -> None:
+    def attached(self, resource: Resource, objects: Callable[[], int], followed: Callable[[], bool]) -> None:
         name = resource.name
         self._metrics.child(CACHE_OBJECTS, name).set_function(objects)
+        self._metrics.child(CACHE_FOLLOWED, name).set_function(followed)
         self._lists[name] = self._metrics.children(CACHE_LISTS, name)
         self._watches[name] = self._metrics.children(CACHE_WATCHES, name)
         self._events[name] = self._metrics.children(CACHE_EVENTS, name)

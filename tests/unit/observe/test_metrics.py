@@ -32,7 +32,7 @@ def test_every_known_combination_is_there_with_zero() -> None:
     metrics.controller("c")
     metrics.queue("c")
     metrics.leader().leading("lease", False)
-    metrics.cache().attached(JOB_SET, lambda: 7)
+    metrics.cache().attached(JOB_SET, lambda: 7, lambda: True)
     metrics.recorder()
     metrics.certificates()
     metrics.webhooks(["/path"])
