@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what no linter does: that hand-written files stay short and say their licence. Called by `make files`."""
+"""Checks what no linter does: hand-written files are short and say their licence, test files have names of their own.
+
+Called by `make files`.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 LIMIT, TEST_LIMIT = 500, 800
@@ -26,11 +30,20 @@ def complaints(path: str, text: str) -> list[str]:
     return found
 
 
+def namesakes(paths: list[str]) -> list[str]:
+    """Test files of one name in two folders, which pytest refuses to collect together."""
+    tests = [path for path in paths if path.startswith("tests/") and Path(path).name.startswith("test_")]
+    names = Counter(Path(path).name for path in tests)
+    return [f"{path}: another folder has a test file of this name" for path in tests if names[Path(path).name] > 1]
+
+
 def main() -> int:
     listed = subprocess.run(["git", "ls-files", "*.py"], capture_output=True, text=True, check=True).stdout.split()
     checked = [path for path in listed if Path(path).is_file() and not any(part in path for part in EXEMPT)]
     found = [line for path in checked for line in complaints(path, Path(path).read_text())]
-    print("\n".join(found) if found else f"{len(checked)} files are short enough and say their licence")
+    found += namesakes(checked)
+    well = f"{len(checked)} files are short enough, say their licence and have names of their own"
+    print("\n".join(found) if found else well)
     return 1 if found else 0
 
 

@@ -26,6 +26,7 @@ from trainsnap_api.transport import (
     Transport,
     TransportSettings,
     Unauthorized,
+    credentials,
 )
 
 pytestmark = pytest.mark.anyio
@@ -245,13 +246,18 @@ async def test_a_provider_replaces_the_whole_user_of_the_kubeconfig() -> None:
         assert not any(name.startswith("impersonate") for seen in server.seen for name in seen.headers)
 
 
-async def test_a_provider_that_fails_later_keeps_the_last_token_in_use() -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [Disconnected("the installer cannot reach the server"), KeyError("token"), OSError("no such file")],
+    ids=["ours", "a fault of its own", "the system's"],
+)
+async def test_a_provider_that_fails_later_keeps_the_last_token_in_use(failure: Exception) -> None:
     clock, answers = Hand(), iter(["one", None])
 
     def provide() -> str:
         answer = next(answers)
         if answer is None:
-            raise Disconnected("the installer cannot reach the server")
+            raise failure
         return answer
 
     async with serving() as server:
@@ -261,6 +267,29 @@ async def test_a_provider_that_fails_later_keeps_the_last_token_in_use() -> None
             clock.now += 100
             await transport.server_version()
         assert sent(server) == ["one"]
+
+
+async def test_a_provider_that_fails_at_once_says_why_in_one_line() -> None:
+    def provide() -> str:
+        raise OSError("no such\nfile")
+
+    async with serving() as server:
+        with pytest.raises(ConfigurationError, match=r"^the token provider failed: no such file$"):
+            async with connected(server, connect={"token_provider": provide}):
+                pass
+
+
+async def test_a_provider_that_never_answers_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "PROVIDER_SECONDS", 0.05)
+
+    async def provide() -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with serving() as server:
+        with pytest.raises(ConfigurationError, match=r"gave no token within 0\.05 s"):
+            async with connected(server, connect={"token_provider": provide}):
+                pass
 
 
 # -- plugins ----------------------------------------------------------------------------------------------------------

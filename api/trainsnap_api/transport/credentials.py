@@ -40,6 +40,8 @@ _EARLY = 30.0
 _MIN_RENEW_INTERVAL = 5.0
 """A plugin, a provider or the kubeconfig is not asked again sooner: a server that always answers 401 must not turn
 every request into a process."""
+PROVIDER_SECONDS = 30.0
+"""A token provider that says nothing for so long has failed; without a limit it would hold up every request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +251,18 @@ def _check_token(token: str | None, origin: str) -> None:
 
 
 async def _ask(provider: TokenProvider) -> str:
-    answer = provider()
-    token = await answer if inspect.isawaitable(answer) else answer
+    """Somebody else's code: whatever it raises, and its silence, is one kind of error here."""
+    try:
+        async with asyncio.timeout(PROVIDER_SECONDS):
+            answer = provider()
+            token = await answer if inspect.isawaitable(answer) else answer
+    except TransportError:
+        raise
+    except TimeoutError as error:
+        raise ConfigurationError(f"the token provider gave no token within {PROVIDER_SECONDS:g} s") from error
+    except Exception as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise ConfigurationError(f"the token provider failed: {text}") from error
     if not token:
         raise ConfigurationError("the token provider gave no token")
     return token
