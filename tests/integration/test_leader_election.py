@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from support.objects import runtime, train_job
 from support.operator import Operator
 from support.replica import QUICK, Replica, replica
 from trainsnap_api.transport import NotFound
-from trainsnap_api.transport.resources import JOB_SET, LEASE, TRAINING_RUNTIME_SNAPSHOT
+from trainsnap_api.transport.resources import JOB_SET, LEASE, TRAIN_JOB, TRAINING_RUNTIME_SNAPSHOT
 from trainsnap_plane import Plane
 
 pytestmark = [pytest.mark.anyio, pytest.mark.api]
@@ -56,22 +57,31 @@ async def leading(*replicas: Replica) -> Replica:
     return leaders[0]
 
 
-async def test_the_second_takes_over_from_the_first(
-    arguments: tuple[str, ...], cluster: Cluster, tmp_path: Path
-) -> None:
+@asynccontextmanager
+async def pair(arguments: tuple[str, ...], cluster: Cluster, folder: Path) -> AsyncIterator[tuple[Replica, Replica]]:
+    """Two replicas and a runtime: the one that leads, and the one that stands by."""
     await without_lease(cluster)
     await cluster.create(runtime("rt", cluster.namespace))
     with (
-        replica(tmp_path / "a", *arguments, leaderElection=QUICK) as a,
-        replica(tmp_path / "b", *arguments, leaderElection=QUICK) as b,
+        replica(folder / "a", *arguments, leaderElection=QUICK) as a,
+        replica(folder / "b", *arguments, leaderElection=QUICK) as b,
     ):
         first = await leading(a, b)
         second = b if first is a else a
         await second.until("/readyz/leader-election?verbose", 200, f"standing by: lease {NAME} is held by ")
+        yield first, second
+
+
+async def test_the_second_takes_over_from_the_first(
+    arguments: tuple[str, ...], cluster: Cluster, tmp_path: Path
+) -> None:
+    async with pair(arguments, cluster, tmp_path) as (first, second):
         await cluster.create(train_job("one", cluster.namespace))
         await cluster.until(JOB_SET, "one")
         held = await lease_of(cluster)
         assert not second.leads()
+        assert second.metric("trainsnap_cache_events_total", resource=TRAIN_JOB.name) > 0
+        assert second.metric("workqueue_adds_total") == 0, "nothing is kept for the day on which it leads"
 
         first.kill()
         await cluster.create(train_job("two", cluster.namespace))
@@ -88,14 +98,7 @@ async def test_the_second_takes_over_from_the_first(
 async def test_a_leader_that_was_asleep_does_not_write_any_more(
     arguments: tuple[str, ...], cluster: Cluster, tmp_path: Path
 ) -> None:
-    await without_lease(cluster)
-    await cluster.create(runtime("rt", cluster.namespace))
-    with (
-        replica(tmp_path / "a", *arguments, leaderElection=QUICK) as a,
-        replica(tmp_path / "b", *arguments, leaderElection=QUICK) as b,
-    ):
-        first = await leading(a, b)
-        second = b if first is a else a
+    async with pair(arguments, cluster, tmp_path) as (first, second):
         first.pause()
         await cluster.create(train_job("job", cluster.namespace))
         await cluster.until(JOB_SET, "job")

@@ -13,8 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import IO
 
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
+from support.exposition import samples
 
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
@@ -124,21 +123,17 @@ class Operator:
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that carry these labels."""
-        return sum(s.value for s in self._samples(name) if labels.items() <= s.labels.items())
+        return sum(s.value for s in samples(self.get("metrics", "/metrics")[1], name, **labels))
 
     def follows(self) -> bool:
         """Whether it has a watch on every kind that it follows, at this moment."""
-        up = [s.value for s in self._samples("trainsnap_cache_watch_up")]
+        up = [s.value for s in samples(self.get("metrics", "/metrics")[1], "trainsnap_cache_watch_up")]
         return bool(up) and all(up)
 
     def writes(self) -> float:
         """How many writing requests it has sent so far, those for events apart (it takes no Lease here)."""
         sent = sum(self.metric("rest_client_requests_total", method=method) for method in WRITES)
         return sent - sum(self.metric("trainsnap_events_total", outcome=outcome) for outcome in ("created", "counted"))
-
-    def _samples(self, name: str) -> list[Sample]:
-        _, text = self.get("metrics", "/metrics")
-        return [s for family in text_string_to_metric_families(text) for s in family.samples if s.name == name]
 
     def tail(self, lines: int = 40) -> str:
         """The end of its log."""

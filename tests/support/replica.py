@@ -16,9 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from support.cluster import eventually
+from support.exposition import samples
 from support.operator import COMMAND
 from trainsnap_plane.ports import Lease, lease
 
@@ -74,11 +73,12 @@ class Replica:
 
     def leads(self) -> bool:
         """Whether it says that it leads."""
+        return self.metric("leader_election_master_status") == 1
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that carry these labels; 0 while nobody answers."""
         status, text = self.get("metrics", "/metrics")
-        if status != 200:
-            return False
-        samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
-        return any(s.value == 1 for s in samples if s.name == "leader_election_master_status")
+        return sum(s.value for s in samples(text, name, **labels)) if status == 200 else 0.0
 
     def stop(self, within: float = 5.0) -> int:
         """SIGTERM; returns the exit code. Fails when it takes longer than ``within`` seconds."""

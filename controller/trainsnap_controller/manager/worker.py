@@ -56,6 +56,7 @@ class Controller:
         queue: where keys come from.
         reconcile: does what has to be done for a key; returns `Done` or `RequeueAfter`, raises anything.
         workers: keys reconciled at the same time, never one key twice.
+        connect: called when it starts, to let changes of objects fill the queue from then on.
         timeout: seconds that one reconcile may take; it is cancelled then, and tried again.
         allowed: asked before each reconcile; while it says no (the lease is lost), keys stay where they are.
         expected: exceptions that are logged as one line instead of with a traceback.
@@ -68,6 +69,7 @@ class Controller:
         reconcile: Callable[[Key], Awaitable[Result]],
         workers: int = 1,
         *,
+        connect: Callable[[], None] = lambda: None,
         timeout: float = 120.0,
         allowed: Callable[[], bool] = lambda: True,
         expected: tuple[type[Exception], ...] = (TransportError, RetryableError),
@@ -79,6 +81,7 @@ class Controller:
         self._queue = queue
         self._reconcile = reconcile
         self._workers = workers
+        self._connect = connect
         self._timeout = timeout
         self._allowed = allowed
         self._expected = expected
@@ -89,6 +92,7 @@ class Controller:
     async def run(self) -> None:
         """Work until the queue is shut down and empty, or until cancelled."""
         self._metrics.started(self._workers)
+        self._connect()
         async with asyncio.TaskGroup() as tasks:
             for number in range(self._workers):
                 tasks.create_task(self._work(), name=f"{self.name} worker {number}")

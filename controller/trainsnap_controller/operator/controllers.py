@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from trainsnap_controller.migration.adopt import Legacy, Mode
 from trainsnap_controller.migration.state import LegacyBefore
 from trainsnap_controller.observe.events import EventRecorder
 from trainsnap_controller.operator.process import Process, Running
-from trainsnap_controller.queue import WorkQueue
+from trainsnap_controller.queue import Result, WorkQueue
 from trainsnap_controller.reconcile import runtimes, sources
 from trainsnap_controller.reconcile.act import Writer
 from trainsnap_controller.reconcile.gather import LastWords, Reader
@@ -60,7 +60,7 @@ def add_train_jobs(running: Running, process: Process) -> WorkQueue[Key]:
     last_words = LastWords()
     watches = process.framework.watches()
     wanted = [watch for watch in watches if watch.requires is None or watch.requires in process.installed]
-    sources.connect(running.cache, queue, last_words, wanted)
+    sources.observe(running.cache, last_words, wanted)
     reader = Reader(running, last_words, process.api.get)
     reporter = Reporter(_add_events(running.manager, process))
     reconciler = TrainJobReconciler(
@@ -71,7 +71,15 @@ def add_train_jobs(running: Running, process: Process) -> WorkQueue[Key]:
         recorder=reporter,
         now=_now,
     )
-    _add_controller(running, process, name, queue, reconciler.reconcile, TRAIN_JOB, WORKERS)
+    _add_controller(
+        running,
+        process,
+        queue,
+        reconciler.reconcile,
+        TRAIN_JOB,
+        workers=WORKERS,
+        connect=lambda: sources.connect(running.cache, queue, wanted),
+    )
     return queue
 
 
@@ -101,33 +109,44 @@ def add_runtimes(running: Running, process: Process, resource: Resource) -> None
     """The controller of one kind of runtime."""
     name = f"{resource.kind.lower()}_controller"
     queue = WorkQueue[Key](name, metrics=process.metrics.queue(name))
-    runtimes.connect(running.cache, queue, resource)
+    informer = running.cache.informer(resource)
 
     def cached(key: Key) -> JSON | None:
-        entry = running.cache.informer(resource).store.get(*key)
+        entry = informer.store.get(*key)
         return None if entry is None else entry.object()
 
     reconciler = RuntimeReconciler(resource, cached, process.api)
-    _add_controller(running, process, name, queue, reconciler.reconcile, resource, 1)
+    _add_controller(
+        running,
+        process,
+        queue,
+        reconciler.reconcile,
+        resource,
+        workers=1,
+        connect=lambda: runtimes.connect(informer, queue),
+    )
 
 
 def _add_controller(
     running: Running,
     process: Process,
-    name: str,
     queue: WorkQueue[Key],
-    reconcile: Any,
+    reconcile: Callable[[Key], Awaitable[Result]],
     resource: Resource,
-    default_workers: int,
+    *,
+    workers: int,
+    connect: Callable[[], None],
 ) -> None:
+    """A controller of the queue's name. ``workers`` unless the configuration says otherwise."""
     running.manager.add_controller(
         Controller(
-            name,
+            queue.name,
             queue,
             reconcile,
-            process.config.workers(f"{resource.kind}.{c.GROUP}", default_workers),
+            process.config.workers(f"{resource.kind}.{c.GROUP}", workers),
+            connect=connect,
             allowed=running.allowed,
-            metrics=process.metrics.controller(name),
+            metrics=process.metrics.controller(queue.name),
         )
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from trainsnap_api.transport import NotFound, Resource, TransportError
 from trainsnap_controller import constants as c
-from trainsnap_controller.cache import Cache, Key
+from trainsnap_controller.cache import Informer, Key
 from trainsnap_controller.queue import Done, Result, RetryableError, WorkQueue
 
 JSON = dict[str, Any]
@@ -27,9 +27,9 @@ class Api(Protocol):
     ) -> JSON: ...
 
 
-def connect(cache: Cache, queue: WorkQueue[Key], resource: Resource) -> None:
+def connect(runtimes: Informer, queue: WorkQueue[Key]) -> None:
     """Put every runtime that carries the finalizer on the queue."""
-    cache.informer(resource).add_handler(
+    runtimes.add_handler(
         lambda event: queue.add(event.key) if event.new is not None and _held(event.new.object()) else None
     )
 

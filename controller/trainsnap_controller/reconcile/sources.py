@@ -61,20 +61,26 @@ def _paused(entry: Entry) -> bool:
     return entry.object().get("spec", {}).get("suspend") is True
 
 
-def connect(cache: Cache, queue: WorkQueue[Key], last_words: LastWords, watches: Iterable[Watch]) -> None:
-    """Register the indexes and every handler of the TrainJob controller. ``watches`` are what the plugins ask for."""
+def observe(cache: Cache, last_words: LastWords, watches: Iterable[Watch]) -> None:
+    """Follow every kind that the TrainJob controller reads, in every replica; ``watches`` are what plugins ask for."""
     jobs = cache.informer(TRAIN_JOB)
     jobs.add_index(BY_RUNTIME, _runtime_of)
     jobs.add_index(SUSPENDED, lambda entry: [entry.namespace] if _paused(entry) else [])
     jobs.add_handler(lambda event: _forget_end(event, last_words))
-    jobs.add_handler(lambda event: queue.add(event.key))
+    cache.informer(TRAINING_RUNTIME_SNAPSHOT).add_index(BY_RUNTIME_CLASS, _runtime_classes_of)
+    cache.informer(JOB_SET).add_handler(lambda event: _remember_end(event, jobs.store, last_words))
+    for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME, *(watch.resource for watch in watches)):
+        cache.informer(resource)
+
+
+def connect(cache: Cache, queue: WorkQueue[Key], watches: Iterable[Watch]) -> None:
+    """Let changes, and first all that is there, wake TrainJobs: when the controller starts, not in a replica that
+    stands by, whose queue would grow with every object."""
+    cache.informer(TRAIN_JOB).add_handler(lambda event: queue.add(event.key))
     # A snapshot's owner reference may have been taken off; its name always says whose it is.
-    snapshots = cache.informer(TRAINING_RUNTIME_SNAPSHOT)
-    snapshots.add_handler(lambda event: queue.add(event.key))
+    cache.informer(TRAINING_RUNTIME_SNAPSHOT).add_handler(lambda event: queue.add(event.key))
     for resource in (TRAINING_RUNTIME, CLUSTER_TRAINING_RUNTIME):
         cache.informer(resource).add_handler(_runtime(cache, queue, resource))
-    snapshots.add_index(BY_RUNTIME_CLASS, _runtime_classes_of)
-    cache.informer(JOB_SET).add_handler(lambda event: _remember_end(event, jobs.store, last_words))
     for watch in watches:
         cache.informer(watch.resource).add_handler(_HANDLERS[watch.maps](cache, queue))
 

@@ -14,7 +14,7 @@ from trainsnap_api.transport.resources import RUNTIME_CLASS, TRAIN_JOB, TRAINING
 from trainsnap_controller.cache import Cache, Key
 from trainsnap_controller.queue import WorkQueue
 from trainsnap_controller.reconcile.gather import LastWords
-from trainsnap_controller.reconcile.sources import connect
+from trainsnap_controller.reconcile.sources import connect, observe
 from trainsnap_controller.runtime.extension import Maps, Watch
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +78,9 @@ async def test_a_runtime_class_wakes_the_paused_jobs_that_run_on_it() -> None:
     )
     cache = Cache(source)
     queue = WorkQueue[Key]("test")
-    connect(cache, queue, LastWords(), [Watch(RUNTIME_CLASS, Maps.SUSPENDED_BY_RUNTIME_CLASS)])
+    watches = [Watch(RUNTIME_CLASS, Maps.SUSPENDED_BY_RUNTIME_CLASS)]
+    observe(cache, LastWords(), watches)
+    connect(cache, queue, watches)
     running = asyncio.ensure_future(cache.run())
     try:
         await cache.wait_synced()

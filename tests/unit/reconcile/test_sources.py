@@ -14,9 +14,8 @@ from support.clock import settle
 from support.scripted import ScriptedSource, event, obj, page
 from trainsnap_api.transport.resources import JOB_SET, TRAIN_JOB, Resource
 from trainsnap_controller.cache import Cache, Key
-from trainsnap_controller.queue import WorkQueue
 from trainsnap_controller.reconcile.gather import LastWords
-from trainsnap_controller.reconcile.sources import connect
+from trainsnap_controller.reconcile.sources import observe
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +42,7 @@ async def standing_by() -> AsyncIterator[tuple[ByKind, LastWords]]:
     """The sources of a process that is not the leader: events come in, nothing is reconciled."""
     source, words = ByKind(), LastWords()
     cache = Cache(source)
-    connect(cache, WorkQueue("test"), words, [])
+    observe(cache, words, [])
     running = asyncio.create_task(cache.run())
     await cache.wait_synced()
     await settle()
