@@ -45,7 +45,7 @@ def _matches(rule: str, host: str, address: ipaddress.IPv4Address | ipaddress.IP
         except ValueError:
             return False
     name, _, suffix = rule.rpartition(":")
-    if name and suffix.isdigit() and (":" not in name or name.endswith("]")):
+    if name and suffix.isascii() and suffix.isdigit() and (":" not in name or name.endswith("]")):
         if int(suffix) != port:
             return False
         rule = name

@@ -90,7 +90,7 @@ class StatusApp:
     async def _answer(self, request: Request) -> JSON:
         """What is sent back with 200: the report as it was understood. Raises Refused."""
         declared = request.headers.get("content-length", "")
-        if declared.isdigit() and int(declared[:20]) > LARGEST_BODY:
+        if declared.isascii() and declared.isdigit() and int(declared[:20]) > LARGEST_BODY:
             raise Refused(413, "RequestEntityTooLarge", "Payload too large")
         match = _ROUTE.fullmatch(request.scope["path"])
         if match is None or request.method != "POST":

@@ -73,7 +73,8 @@ class Everybody:
 async def call(app: StatusApp, content: Any, path: str = PATH, method: str = "POST", **headers: str) -> httpx.Response:
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="https://status") as client:
-        return await client.request(method, path, content=content, headers=headers)
+        raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        return await client.request(method, path, content=content, headers=raw)
 
 
 def body(report: Any) -> bytes:
@@ -154,6 +155,11 @@ async def test_size_comes_before_everything() -> None:
 async def test_a_declared_size_is_believed(declared: str) -> None:
     got = await call(StatusApp(Api(), Everybody()), slowly(b"{}"), **{"Content-Length": declared})
     assert got.status_code == 413
+
+
+async def test_a_declared_size_that_is_no_number_counts_for_nothing() -> None:
+    got = await call(StatusApp(Api(), Everybody()), slowly(b"{}"), **{"Content-Length": "\u00b2"})
+    assert got.status_code == 200
 
 
 async def test_authorization_comes_before_decoding() -> None:

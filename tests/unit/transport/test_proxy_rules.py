@@ -47,7 +47,7 @@ def test_the_environment(server: str, environ: dict[str, str], want: str | None)
         ("https://api.example.com", " a.b , example.com ", True),
         ("https://api.example.com", "*", True),
         ("https://api.example.com", "", False),
-        ("https://api.example.com", ",.,/,:,10.0.0.0/99", False),
+        ("https://api.example.com", ",.,/,:,10.0.0.0/99,a:\u00b2", False),
     ],
 )
 def test_what_no_proxy_excludes(server: str, no_proxy: str, excluded: bool) -> None:
