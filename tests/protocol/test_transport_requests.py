@@ -261,6 +261,35 @@ async def test_warnings_are_handed_on() -> None:
         assert response.status == 200
 
 
+async def test_warnings_are_logged_the_first_time_that_they_come(caplog: pytest.LogCaptureFixture) -> None:
+    old, new = ("Warning", '299 - "v1 is old"'), ("Warning", '299 - "v2 is new"')
+    async with pair() as (server, transport):
+        server.then(reply({}, old), reply({}, old, new))
+        await transport.request("POST", JOBS, body={})
+        await transport.request("POST", JOBS, body={})
+    assert [record.message for record in caplog.records] == [
+        "the server warns: v1 is old",
+        "the server warns: v2 is new",
+    ]
+
+
+async def test_whoever_asks_hears_every_warning_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[str] = []
+
+    def hear(text: str) -> None:
+        heard.append(text)
+        raise ValueError("cannot")
+
+    async with pair(on_warning=hear) as (server, transport):
+        server.then(*[reply({}, ("Warning", '299 - "v1 is old"'))] * 2)
+        for _ in range(2):
+            assert (await transport.request("POST", JOBS, body={})).status == 200
+    assert heard == ["v1 is old"] * 2
+    assert [record.message for record in caplog.records] == [
+        "the hook for warnings failed; the request is not affected"
+    ] * 2
+
+
 NESTED = '{"a":' * 9000 + "1" + "}" * 9000
 
 

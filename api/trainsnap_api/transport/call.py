@@ -44,6 +44,8 @@ _BASE_HEADERS = (
     # The server would compress every answer over 128 KiB, which in one data centre costs both sides more than it saves.
     ("Accept-Encoding", "identity"),
 )
+_MOST_WARNINGS = 256
+"""Texts that are remembered, so that each is logged once; they may hold names, and there is no end of those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class Caller:
         self._clock = clock
         self._wall_clock = wall_clock
         self._sleep = sleep
+        self._warned: set[str] = set()
 
     async def call(
         self, call: Call, *, within: float | None = None, retry: bool = True, attempt_within: float | None = None
@@ -165,13 +168,10 @@ class Caller:
 
     def _judge(self, call: Call, answer: Answer) -> Response:
         if 200 <= answer.status < 300:
-            return Response(
-                answer.status,
-                answer.headers,
-                answer.content,
-                tuple(_warning_text(w) for w in answer.warnings),
-                f"{call.method} {call.path}",
-            )
+            warnings = tuple(_warning_text(header) for header in answer.warnings)
+            for text in warnings:
+                self._warn(text)
+            return Response(answer.status, answer.headers, answer.content, warnings, f"{call.method} {call.path}")
         raise errors.from_response(
             answer.status, answer.headers, answer.content,
             method=call.method, path=call.path, wall_clock=self._wall_clock,
@@ -218,6 +218,18 @@ class Caller:
                 method="WATCH", path=call.path, wall_clock=self._wall_clock,
             )  # fmt: skip
         return stream
+
+    def _warn(self, text: str) -> None:
+        if self.settings.on_warning is not None:
+            try:
+                self.settings.on_warning(text)
+            except Exception:
+                logger.exception("the hook for warnings failed; the request is not affected")
+        elif text not in self._warned:
+            if len(self._warned) >= _MOST_WARNINGS:
+                self._warned.clear()
+            self._warned.add(text)
+            logger.warning("the server warns: %s", text)
 
     def _report(self, method: str, path: str, status: int, started: float) -> None:
         hook = self.settings.on_request

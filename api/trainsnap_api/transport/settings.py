@@ -11,6 +11,9 @@ from trainsnap_api.transport.retry import RetryPolicy
 RequestHook = Callable[[str, str, int, float], None]
 """``(method, path template, HTTP status or 0 when there was no answer, seconds)``, once per attempt. Watches report as
 ``WATCH``, with the seconds until the server accepted them. Must not block; what it raises is logged and dropped."""
+WarningHook = Callable[[str], None]
+"""One text of a ``Warning`` header of a successful answer: of a field or a runtime that is deprecated, say. Must not
+block; what it raises is logged and dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +53,5 @@ class TransportSettings:
     token_max_age: float = 60.0
     """A token from a file or a provider is read again when it is older. The kubelet rotates at 80 % of an hour."""
     on_request: RequestHook | None = None
+    on_warning: WarningHook | None = None
+    """None: each text is logged as a warning, the first time that it comes."""
