@@ -25,6 +25,7 @@ from trainsnap_controller.reconcile.report import Reporter
 from trainsnap_controller.reconcile.runtimes import RuntimeReconciler
 from trainsnap_controller.reconcile.trainjob import TrainJobReconciler
 from trainsnap_controller.snapshot.capture import Snapshots
+from trainsnap_controller.snapshot.reads import SharedReads
 
 JSON = dict[str, Any]
 
@@ -101,6 +102,7 @@ def _snapshots(running: Running, process: Process, reader: Reader, reporter: Rep
         _now,
         opaque_kinds=process.opaque_kinds,
         keep_annotations=settings.keep_annotations,
+        runtimes=SharedReads(process.api),
         legacy=Legacy(process.api, before.moment, reporter.legacy_ignored, Mode(settings.legacy_snapshots)),
     )
 

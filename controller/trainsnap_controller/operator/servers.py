@@ -18,7 +18,7 @@ from trainsnap_controller.statusserver.app import StatusApp
 from trainsnap_controller.statusserver.authority import AuthorityWatch
 from trainsnap_controller.statusserver.authorizer import Authorizer
 from trainsnap_controller.statusserver.issuer import ClusterIssuer
-from trainsnap_controller.webhooks.app import handlers, webhook_app
+from trainsnap_controller.webhooks.app import WebhookApp, handlers
 from trainsnap_controller.webhooks.certs_manager import CertManager
 
 
@@ -54,7 +54,7 @@ def _plain_server(
 def add_webhooks(manager: Manager, process: Process, admission: Admission) -> HttpServer:
     """The webhook server, in every replica. Not ready while the API server could not reach it."""
     answering = handlers(admission.api, process.framework, opaque_kinds=process.opaque_kinds)
-    app = webhook_app(answering, process.metrics.webhooks(answering))
+    app = WebhookApp(answering, process.metrics.webhooks(answering))
     server = HttpServer("webhooks", app, admission.address, tls=admission.certificates.ssl_context)
     registration = admission.registration
 

@@ -31,6 +31,7 @@ from trainsnap_api.transport.resources import (
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
 from trainsnap_controller.blocked import Blocked, CacheBehind, namespace_ends
+from trainsnap_controller.snapshot import reads
 from trainsnap_controller.snapshot.digest import beyond_defaults, canonical_json, deeper_than
 from trainsnap_controller.snapshot.document import (
     JSON,
@@ -126,6 +127,8 @@ class Snapshots:
     opaque_kinds: Mapping[str, Resource] = field(default_factory=dict)
     keep_annotations: Collection[str] = ()
     legacy: Legacy = field(default_factory=NoLegacy)
+    runtimes: reads.Api | None = None
+    """Reads the live runtimes; by default ``api`` does. What it answers was asked for after the call, and is shared."""
 
     async def obtain(self, owner: Owner, ref: RuntimeRef, jobset: JSON | None, check: Check) -> JSON:
         """The job's snapshot.
@@ -195,7 +198,9 @@ class Snapshots:
 
     async def _live_runtime(self, owner: Owner, ref: RuntimeRef, resource: Resource, jobset: JSON | None) -> JSON:
         try:
-            return await self.api.get(resource, ref.name, owner.namespace if resource.namespaced else None)
+            return await (self.runtimes or self.api).get(
+                resource, ref.name, owner.namespace if resource.namespaced else None
+            )
         except NotFound as error:
             where = f"namespace {owner.namespace}" if resource.namespaced else "the cluster"
             missing = f"spec.runtimeRef: {ref.kind} {ref.name!r} does not exist in {where}"

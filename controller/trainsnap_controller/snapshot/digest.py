@@ -58,6 +58,8 @@ def deeper_than(value: Any, levels: int) -> bool:
     """Whether objects and lists are nested in each other more than so many times."""
     front = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
+        if not front:
+            return False
         inner = (child for item in front for child in (item.values() if isinstance(item, dict) else item))
         front = [child for child in inner if isinstance(child, dict | list)]
     return bool(front)

@@ -24,7 +24,7 @@ from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Need, Observed
 from trainsnap_controller.snapshot.capture import BUILT_IN_KINDS
-from trainsnap_controller.webhooks.reads import Api
+from trainsnap_controller.snapshot.reads import Api
 from trainsnap_controller.webhooks.review import UNAVAILABLE, Answer, Review, refusal
 from trainsnap_controller.webhooks.runtimes import POLICY_URL, deprecated
 

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from trainsnap_controller.observe.metrics import Metrics
 from trainsnap_controller.runtime.registry import standard
 from trainsnap_controller.webhooks import paths
-from trainsnap_controller.webhooks.app import LARGEST_BODY, MARGIN_SECONDS, handlers, webhook_app
+from trainsnap_controller.webhooks.app import LARGEST_BODY, MARGIN_SECONDS, WebhookApp, handlers
 from trainsnap_controller.webhooks.review import Answer, Review
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ class Served:
 
     def __init__(self, handler: Handler) -> None:
         self.metrics = Metrics()
-        app = webhook_app({PATH: handler}, self.metrics.webhooks([PATH]))
+        app = WebhookApp({PATH: handler}, self.metrics.webhooks([PATH]))
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         self.client = httpx.AsyncClient(transport=transport, base_url="https://webhook")
 
@@ -180,7 +180,7 @@ async def test_an_object_of_any_shape_gets_an_answer(path: str, kind: str, obj: 
             return {"metadata": {}}
 
     answering = handlers(Nothing(), standard(), opaque_kinds={})
-    app = webhook_app(answering, Metrics().webhooks(answering))
+    app = WebhookApp(answering, Metrics().webhooks(answering))
     with capture_logs():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://webhook") as client:
             got = await client.post(path, content=body(kind, **obj), headers=HEADERS)

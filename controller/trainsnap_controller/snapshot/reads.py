@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads of the API server that reviews share: a burst of jobs on one runtime asks for it a few times, not once each.
+"""Reads of the API server that many share: a burst of jobs on one runtime asks for it a few times, not once each.
 
-This is no cache. A read never joins a request that was sent before it was asked for, so what it sees is at least as
-new as the review: while a request is under way, everybody who comes waits for the next one, which is one for all.
+Used by admission and by capture, each with one of its own. This is no cache. A read never joins a request that was
+sent before it was asked for, so what it sees is as new as a read of one's own: while a request is under way, everybody
+who comes waits for the next one, which is one for all.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 from trainsnap_api.transport import NotFound, Resource
 from trainsnap_api.transport.resources import CLUSTER_TRAINING_RUNTIME, TRAINING_RUNTIME
-from trainsnap_controller.webhooks.reads import SharedReads
+from trainsnap_controller.snapshot.reads import SharedReads
 
 pytestmark = pytest.mark.anyio
 
