@@ -8,14 +8,16 @@ what was read is what is written. Unknown fields stay, nothing is defaulted, con
 
 from __future__ import annotations
 
+import functools
 import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetPydanticSchema
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 JSON: TypeAlias = dict[str, Any]
 
@@ -26,10 +28,22 @@ Quantity: TypeAlias = int | float | str
 """An amount of a resource in the form in which it was written: ``1``, ``"1"``, ``0.5``, ``"500m"``."""
 
 
-def _map_of(value: core_schema.CoreSchema) -> GetPydanticSchema:
+class Exactly:
+    """Annotation of a type with its own schema in place of pydantic's."""
+
+    __slots__ = ("schema",)
+
+    def __init__(self, schema: core_schema.CoreSchema) -> None:
+        self.schema = schema
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """The schema, whatever the annotated type."""
+        return self.schema
+
+
+def _map_of(value: core_schema.CoreSchema) -> Exactly:
     # In a merge patch null removes a key, so it is kept although the static type is simpler than that.
-    schema = core_schema.dict_schema(core_schema.str_schema(), core_schema.nullable_schema(value), strict=True)
-    return GetPydanticSchema(lambda _source, _handler: schema)
+    return Exactly(core_schema.dict_schema(core_schema.str_schema(), core_schema.nullable_schema(value), strict=True))
 
 
 StringMap: TypeAlias = Annotated[dict[str, str], _map_of(core_schema.str_schema(strict=True))]
@@ -60,7 +74,17 @@ class Lazy:
 
     def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """The schema of the class itself: nothing but the moment of the import differs."""
-        return handler.generate_schema(getattr(importlib.import_module(self._module), self._name))
+        return handler.generate_schema(self.target())
+
+    def target(self) -> Any:
+        """The class, imported now."""
+        return getattr(importlib.import_module(self._module), self._name)
+
+
+@functools.cache
+def _lazy() -> ModuleType:
+    # When something is read, not before: it is no part of what importing a class costs.
+    return importlib.import_module("trainsnap_api.lazy")
 
 
 class Model(BaseModel):
@@ -86,6 +110,10 @@ class Model(BaseModel):
     @classmethod
     def model_validate(cls, obj: Any, *, by_alias: bool | None = True, by_name: bool | None = False, **kw: Any) -> Self:
         """The model of JSON data. Raises pydantic.ValidationError for a known field of the wrong type."""
+        if by_alias and by_name is False and not kw:
+            read: Callable[[Any], Self | None] | None = _lazy().reader(cls)
+            if read is not None and (found := read(obj)) is not None:
+                return found
         return super().model_validate(obj, by_alias=by_alias, by_name=by_name, **kw)
 
     @classmethod
@@ -98,6 +126,10 @@ class Model(BaseModel):
         **kw: Any,
     ) -> Self:
         """The model of JSON text. Raises as ``model_validate`` does, also for text that is not JSON."""
+        if by_alias and by_name is False and not kw:
+            found: Self | None = _lazy().read_json(cls, json_data)
+            if found is not None:
+                return found
         return super().model_validate_json(json_data, by_alias=by_alias, by_name=by_name, **kw)
 
     @classmethod
