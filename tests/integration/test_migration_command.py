@@ -253,6 +253,36 @@ async def test_every_field_that_would_be_lost_is_named(migrate: Migrate, cluster
     assert await cluster.find(TRAINING_RUNTIME_SNAPSHOT, "job") is None
 
 
+async def test_a_refused_value_is_named_alike_before_and_by_the_write(migrate: Migrate, cluster: Cluster) -> None:
+    """Of the second and the third content of a shape ``apply`` makes no dry run."""
+    spec = runtime_spec()
+    spec["template"]["spec"] |= {"startupPolicy": {"startupPolicyOrder": "AnyOrder"}, "ttlSecondsAfterFinished": 60}
+    await cluster.create(runtime("rt", cluster.namespace, spec=spec))
+    for name, change in (
+        ("a-good", ("", "")),
+        ("b-bound", ("ttlSecondsAfterFinished: 60", "ttlSecondsAfterFinished: -1")),
+        ("c-enum", ("AnyOrder", "Sideways")),
+        ("d-good", ("acme/train:1", "acme/train:2")),
+    ):
+        job = await cluster.create(train_job(name, cluster.namespace))
+        text = config_map(job, await live_runtime(cluster, job))["data"]["runtime"]
+        assert change[0] in text
+        await cluster.create(config_map(job, text=text.replace(*change)))
+    planned = await migrate("plan")
+    rehearsed = await migrate("apply", "--dry-run")
+    applied = await migrate("apply", "--parallel", "1")
+    for name, field in (("b-bound", "ttlSecondsAfterFinished"), ("c-enum", "startupPolicyOrder")):
+        result, detail = applied.result(name)
+        assert result == "problem"
+        assert "would not store it as it is: spec." in detail
+        assert field in detail
+        assert planned.result(name) == rehearsed.result(name) == (result, detail)
+        assert await cluster.find(TRAINING_RUNTIME_SNAPSHOT, name) is None
+    for name, image in (("a-good", "acme/train:1"), ("d-good", "acme/train:2")):
+        assert applied.result(name)[0] == "done"
+        assert image_of(await cluster.get(TRAINING_RUNTIME_SNAPSHOT, name)) == image
+
+
 async def test_a_reference_that_still_runs_is_reported(migrate: Migrate, cluster: Cluster, admin: Transport) -> None:
     name = "kubeflow-trainer-controller-manager"
     metadata = {"name": name, "namespace": "kubeflow-system"}

@@ -70,6 +70,7 @@ def test_what_the_library_writes_is_read_as_the_library_reads_it(go: GoYaml, val
     except ValueError:
         reject()  # what even the library cannot read again: a key "<<", for one
     assert plain(yaml_go.read(text).value) == plain(want)
+    assert plain(yaml_go.read_thoroughly(text.encode(), yaml_go.Limits()).value) == plain(want)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

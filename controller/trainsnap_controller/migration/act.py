@@ -7,8 +7,6 @@ very object. So a run that was killed anywhere is finished by running it again.
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -27,14 +25,13 @@ from trainsnap_api.transport import (
 from trainsnap_api.transport.resources import CONFIG_MAP, TRAINING_RUNTIME_SNAPSHOT
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration.decide import Result, Step, not_ours
+from trainsnap_controller.migration.rehearse import Rehearsals
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.snapshot.capture import differences, refused_fields
 
 JSON = dict[str, Any]
 
 _CONTENT: Final[tuple[str, ...]] = ("spec", "opaque")
-REHEARSED: Final = 2048
-"""Contents of which it is remembered that the API server takes them as they are."""
 
 
 class Deleter(Protocol):
@@ -67,34 +64,36 @@ class Actor:
 
     writer: Writer
     dry_run: bool = False
-    _rehearsals: OrderedDict[str, asyncio.Future[list[str]]] = field(default_factory=OrderedDict)
+    _rehearsals: Rehearsals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rehearsals = Rehearsals(self.writer, by_shape=not self.dry_run)
 
     async def migrate(self, job: Job, step: Step) -> Step:
-        """Create the snapshot of a step, after a rehearsal of its content."""
+        """Create the snapshot of a step, after a rehearsal of its content or of one of its shape."""
         assert step.document is not None
         wanted = step.document
-        problems = await self._rehearsed(wanted)
+        problems = await self._rehearsals.problems(wanted)
         if problems:
-            return _problem(step, f"the API server would not store it as it is: {_listed(problems)}")
+            return _not_as_it_is(step, problems)
         if self.dry_run:
             return replace(step, detail=f"{step.detail}; the API server would store it as it is")
         try:
-            stored = await self._create(wanted)
+            stored = await self.writer.create(
+                TRAINING_RUNTIME_SNAPSHOT, wanted, field_validation="Strict", field_manager=c.FIELD_MANAGER
+            )
         except (AlreadyExists, Disconnected) as error:
             return await self._settled(job, step, error)
-        except (BadRequest, Forbidden, Invalid, NotFound, TooLarge) as error:
-            return _problem(step, f"refused: {_listed(refused_fields(error))}")
+        except (BadRequest, Invalid, TooLarge) as error:
+            return _not_as_it_is(step, refused_fields(error))
+        except (Forbidden, NotFound) as error:
+            return _problem(step, f"refused: {error.message}")
         changed = differences(wanted, stored)
         if changed:
             meta = stored["metadata"]
             await self.writer.delete(TRAINING_RUNTIME_SNAPSHOT, meta["name"], meta["namespace"], uid=meta["uid"])
             return _problem(step, f"the API server did not store it as it is: {_listed(changed)}")
         return replace(step, result=Result.DONE, detail="snapshot made from the ConfigMap")
-
-    async def _create(self, wanted: JSON, *, dry_run: bool = False) -> JSON:
-        return await self.writer.create(
-            TRAINING_RUNTIME_SNAPSHOT, wanted, field_validation="Strict", field_manager=c.FIELD_MANAGER, dry_run=dry_run
-        )
 
     async def _settled(self, job: Job, step: Step, error: Exception) -> Step:
         """One is there already, or there was no answer: what is stored decides."""
@@ -110,42 +109,6 @@ class Actor:
         if changed:
             return _problem(step, f"its snapshot has other content than the ConfigMap: {_listed(changed)}")
         return replace(step, result=Result.DONE, detail="has its snapshot, equal to the ConfigMap")
-
-    async def _rehearsed(self, wanted: JSON) -> list[str]:
-        """What the API server would refuse or prune of this content. Each content is tried once: it decides alone."""
-        source = wanted["source"]
-        key = f"{source['kind']}.{source['apiGroup']} {source['digest']}"
-        known = self._rehearsals.get(key)
-        if known is not None:
-            self._rehearsals.move_to_end(key)
-            return await asyncio.shield(known)
-        future: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
-        self._rehearsals[key] = future
-        if len(self._rehearsals) > REHEARSED:
-            self._rehearsals.popitem(last=False)
-        try:
-            problems = await self._rehearse(wanted)
-        except BaseException as error:
-            self._rehearsals.pop(key, None)
-            if isinstance(error, Exception):
-                future.set_exception(error)
-                future.exception()
-            else:
-                future.cancel()
-            raise
-        future.set_result(problems)
-        return problems
-
-    async def _rehearse(self, wanted: JSON) -> list[str]:
-        # Under a name that is free, so that a snapshot that is there already is no answer about the content.
-        metadata = {**wanted["metadata"], "name": f"rehearsal-{wanted['source']['digest'][-24:]}"}
-        try:
-            answer = await self._create({**wanted, "metadata": metadata}, dry_run=True)
-        except AlreadyExists:
-            return []
-        except (BadRequest, Invalid, TooLarge) as error:
-            return refused_fields(error)
-        return differences(wanted, answer)
 
     async def hand_back(self, step: Step) -> Step:
         """Apply the ConfigMap of a step under the reference's field manager."""
@@ -173,6 +136,10 @@ async def remove(api: Deleter, step: Step, config_map: JSON, *, dry_run: bool) -
     except ApiError as error:
         return _problem(step, f"its ConfigMap was not deleted: {error.message}")
     return replace(step, result=Result.DONE, detail="its ConfigMap is deleted")
+
+
+def _not_as_it_is(step: Step, fields: list[str]) -> Step:
+    return _problem(step, f"the API server would not store it as it is: {_listed(fields)}")
 
 
 def _problem(step: Step, detail: str) -> Step:

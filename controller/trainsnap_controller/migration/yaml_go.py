@@ -18,9 +18,7 @@ import yaml
 from yaml import events as ev
 
 from trainsnap_controller.migration.goscalar import MERGE, ScalarError, json_number, key_text, resolve
-
-_PARSER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Used for its events only: the resolving part of it is never reached."""
+from trainsnap_controller.migration.yaml_usual import PARSER, Unusual, is_text, read_usual
 
 
 class YamlError(ValueError):
@@ -69,6 +67,14 @@ def read(text: str, limits: Limits | None = None) -> Document:
     if len(data) > limits.size:
         raise YamlError(f"{len(data)} bytes, more than the {limits.size} that are read")
     try:
+        return Document(read_usual(data, limits.depth))
+    except Unusual:
+        return read_thoroughly(data, limits)
+
+
+def read_thoroughly(data: bytes, limits: Limits) -> Document:
+    """The value of the first document of any text. Raises ``YamlError``."""
+    try:
         events = _events(data)
         root = _compose(events, limits.depth)
         notes = [] if _ends(events) else ["what follows the first document is ignored"]
@@ -109,7 +115,7 @@ class CachedReader:
 
 
 def _events(data: bytes) -> Iterator[Any]:
-    parser = _PARSER(data)
+    parser = PARSER(data)
     try:
         while parser.check_event():
             yield parser.get_event()
@@ -138,7 +144,6 @@ def _compose(events: Iterator[Any], depth: int) -> _Node | None:
     root = _Node("document", 0)
     open_nodes = [root]
     items = root.items
-    # By type and not by pattern: this loop is most of the time that reading takes.
     for event in events:
         kind = type(event)
         if kind is ev.ScalarEvent:
@@ -217,7 +222,7 @@ class _Decoder:
         try:
             self._depth += 1
             if node.kind == "scalar":
-                if not (node.value.isascii() or _is_text(node.value)):
+                if not (node.value.isascii() or is_text(node.value)):
                     raise YamlError(f"line {node.line}: half of a surrogate pair is not a character")
                 return resolve(node.value, node.tag, plain=node.plain)
             if node.kind == "sequence":
@@ -306,12 +311,8 @@ class _Decoder:
             self._expanding.discard(id(part))
 
 
-def _is_text(value: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in value)
-
-
 def _is_merge(node: _Node) -> bool:
     return node.kind == "scalar" and node.value == "<<" and (node.plain or node.tag == MERGE)
 
 
-__all__ = ["CachedReader", "Document", "Limits", "YamlError", "read"]
+__all__ = ["CachedReader", "Document", "Limits", "YamlError", "read", "read_thoroughly"]
