@@ -81,10 +81,15 @@ class Lazy:
         return getattr(importlib.import_module(self._module), self._name)
 
 
+# Imported when something is read or written, not before: they are no part of what importing a class costs.
 @functools.cache
 def _lazy() -> ModuleType:
-    # When something is read, not before: it is no part of what importing a class costs.
     return importlib.import_module("trainsnap_api.lazy")
+
+
+@functools.cache
+def _dumping() -> ModuleType:
+    return importlib.import_module("trainsnap_api.dumping")
 
 
 class Model(BaseModel):
@@ -105,7 +110,8 @@ class Model(BaseModel):
 
     def dump(self) -> JSON:
         """The object as JSON data: the fields that were set, also to None, and no others."""
-        return self.model_dump(exclude_unset=True, by_alias=True)
+        found: JSON | None = _dumping().dumped(self)
+        return self.model_dump(exclude_unset=True, by_alias=True) if found is None else found
 
     @classmethod
     def model_validate(cls, obj: Any, *, by_alias: bool | None = True, by_name: bool | None = False, **kw: Any) -> Self:

@@ -51,7 +51,7 @@ def reader(cls: type[M]) -> Callable[[Any], M | None] | None:
     has to look at the data. No function for a class that is not generated."""
     if not cls.__module__.startswith(_GENERATED):
         return None
-    check = _validator(cls, "ignore").validate_python
+    check = _checking(cls).validate_python
 
     def read(data: Any) -> M | None:
         if not isinstance(data, dict):
@@ -77,6 +77,22 @@ def read_json(cls: type[M], text: str | bytes | bytearray) -> M | None:
 
 
 # Checking
+
+
+def accepts(cls: type[BaseModel], data: object) -> bool:
+    """Whether the class is generated and data is valid for it."""
+    if not cls.__module__.startswith(_GENERATED):
+        return False
+    try:
+        _checking(cls).validate_python(data)
+    except ValidationError:
+        return False
+    return True
+
+
+@functools.cache
+def _checking(cls: type[BaseModel]) -> SchemaValidator:
+    return _validator(cls, "ignore")
 
 
 @functools.cache
@@ -143,29 +159,33 @@ def _inner(annotation: Any) -> type[Model] | Lazy | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
+class Level:
     """What is needed to build one object of a class without looking into the objects that it holds."""
 
     names: dict[str, str]
     """Python names by API names."""
     inner: dict[str, type[Model] | Lazy]
     """Classes of the objects in a field, alone or in a list, by Python names."""
+    keys: dict[str, str]
+    """API names by Python names."""
     blank: dict[str, None]
     """What pydantic keeps when nothing is given."""
 
 
 @functools.cache
-def _level(cls: type[BaseModel]) -> _Level:
+def level_of(cls: type[BaseModel]) -> Level:
+    """Kept for every class that was used."""
     fields = cls.__pydantic_fields__
     inner = {name: _inner(info.annotation) for name, info in fields.items()}
-    return _Level(
+    return Level(
         names={info.alias or name: name for name, info in fields.items()},
         inner={name: found for name, found in inner.items() if found is not None},
+        keys={name: info.alias or name for name, info in fields.items()},
         blank=dict.fromkeys(fields),
     )
 
 
-def _build(level: _Level, data: JSON) -> tuple[JSON, JSON, set[str]]:
+def _build(level: Level, data: JSON) -> tuple[JSON, JSON, set[str]]:
     """What pydantic keeps of an object: values of the known fields, of the unknown ones, and names of those given."""
     names, inner = level.names, level.inner
     values: JSON = level.blank.copy()
@@ -199,7 +219,7 @@ _set_class = vars(object)["__class__"].__set__
 
 
 def _filled(cls: type[M], data: JSON) -> M:
-    return _fill(_new(cls), *_build(_level(cls), data))
+    return _fill(_new(cls), *_build(level_of(cls), data))
 
 
 def _fill(obj: M, values: JSON, extra: JSON, given: set[str]) -> M:
@@ -220,7 +240,14 @@ def _asleep(hidden: type[Model], data: JSON) -> Model:
     return obj
 
 
-def _wake(obj: Model, cls: type[Model], level: _Level) -> None:
+def untouched(obj: object, cls: type[Model]) -> JSON | None:
+    """The data of an object of the class that was not used yet, to be copied. None for all others."""
+    kept = _get_private(obj) if type(obj) is _hidden(cls) else None
+    data: JSON | None = kept and kept["data"]
+    return data
+
+
+def _wake(obj: Model, cls: type[Model], level: Level) -> None:
     """Makes an ordinary object of it.
 
     Several threads may come here with the same object: all of them store the result of the one that was first to
@@ -235,7 +262,7 @@ def _wake(obj: Model, cls: type[Model], level: _Level) -> None:
 @functools.cache
 def _hidden(cls: type[Model]) -> type[Model]:
     """The subclass of a class for its objects that are not built yet. Made past pydantic's metaclass: no new fields."""
-    level = _level(cls)
+    level = level_of(cls)
 
     def look_up(obj: Model, name: str) -> Any:
         _wake(obj, cls, level)

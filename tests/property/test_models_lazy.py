@@ -83,10 +83,11 @@ def agree(cls: type[Model], obj: Any) -> bool:
     assert want == read()
     assert state(copy.deepcopy(read())) == state(want)
     assert read().model_dump() == want.model_dump()
-    assert read().dump() == want.dump()
+    assert read().dump() == want.dump() == want.model_dump(exclude_unset=True, by_alias=True)
     if "OrderedDict" not in repr(want.model_dump()):
         assert repr(read()) == repr(want)
-        assert repr(read().dump()) == repr(want.dump())
+        assert repr(read().dump()) == repr(want.model_dump(exclude_unset=True, by_alias=True))
+        assert repr(want.dump()) == repr(read().dump())
     return True
 
 
