@@ -3,13 +3,14 @@
 
 Started first and stopped last by the manager, so that health can be asked for as long as the process lives. uvicorn
 would take over the signals of the process; here it does not. The port is bound when the server is made, so a port that
-is taken is an error at start, and a port of 0 can be read at once.
+is taken is an error at start, and a port of 0 can be read at once. What clients may take is limited by ``connections``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
+
+from trainsnap_controller.manager.connections import Connection, Connections, Limits, accept
 
 if TYPE_CHECKING:
     import ssl
@@ -32,13 +35,45 @@ class ListenError(Exception):
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
+    """uvicorn's server with connections that are accepted, and limited, by ourselves."""
+
+    def __init__(self, name: str, config: uvicorn.Config, limits: Limits, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
         self.accepting = asyncio.Event()
+        self.connections = Connections(limits)
+        self.servers = []
+        self._name = name
+        self._tls = tls
+        self._accepts: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        assert sockets is not None
+        await self.lifespan.startup()
+
+        def make(address: str) -> Connection:
+            return Connection(
+                self.config, self.server_state, self.lifespan.state, all_=self.connections, address=address
+            )
+
+        accepting = accept(self._name, sockets[0], self.connections, make, self._tls)
+        self._accepts = asyncio.create_task(accepting, name=f"{self._name} accepts")
+        self.started = True
         self.accepting.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.refuse()
+        await super().shutdown(sockets)
+
+    async def refuse(self) -> None:
+        """Accept nothing more."""
+        if self._accepts is not None:
+            self._accepts.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._accepts
+
+    async def on_tick(self, counter: int) -> bool:
+        # It ends only by a fault of ours, which `refuse` raises then.
+        return await super().on_tick(counter) or (self._accepts is not None and self._accepts.done())
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -54,15 +89,20 @@ class HttpServer:
         app: the ASGI application.
         address: ``HOST:PORT`` or ``:PORT`` for all interfaces; port 0 for a free one.
         tls: serves HTTPS. New connections see what is loaded into the context later.
+        limits: what its clients may take.
 
     Raises:
         ListenError: malformed address, or it is taken.
     """
 
-    def __init__(self, name: str, app: Any, address: str, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, name: str, app: Any, address: str, *, tls: ssl.SSLContext | None = None, limits: Limits | None = None
+    ) -> None:
         self.name = name
         self.scheme = "http" if tls is None else "https"
         self._socket = _listen(name, address)
+        self._socket.setblocking(False)
+        limits = limits or Limits()
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
             app,
@@ -73,9 +113,10 @@ class HttpServer:
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=1,
-            ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+            timeout_keep_alive=math.ceil(limits.idle_seconds),
+            h11_max_incomplete_event_size=limits.header_bytes,
         )
-        self._server = _Server(config)
+        self._server = _Server(name, config, limits, tls)
 
     async def run(self) -> None:
         """Serve until `stop`, or until cancelled."""
@@ -83,8 +124,7 @@ class HttpServer:
             await self._server.serve(sockets=[self._socket])
         finally:
             # Cancelled, it has closed nothing itself.
-            for server in getattr(self._server, "servers", ()):
-                server.close()
+            await self._server.refuse()
             self._socket.close()
 
     async def wait_ready(self) -> None:

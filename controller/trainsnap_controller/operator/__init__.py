@@ -12,6 +12,7 @@ from trainsnap_api.transport.resources import CLUSTER_TRAINING_RUNTIME, TRAINING
 from trainsnap_controller.cache import Cache
 from trainsnap_controller.manager import Manager
 from trainsnap_controller.operator.controllers import add_leader, add_runtimes, add_train_jobs
+from trainsnap_controller.operator.memory import settle
 from trainsnap_controller.operator.process import Admission, Process, Registration, Reporting, Running, Servers
 from trainsnap_controller.operator.servers import add_health, add_metrics, add_status_server, add_webhooks
 
@@ -31,7 +32,12 @@ def build(
 
     Raises ``ListenError`` when a port cannot be had.
     """
-    manager = Manager(on_ready=on_ready)
+
+    def ready() -> None:
+        settle()
+        on_ready()
+
+    manager = Manager(on_ready=ready)
     health = add_health(manager, process)
     metrics = add_metrics(manager, process, admission)
     webhooks = None if admission is None else add_webhooks(manager, process, admission)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any
+from typing import Any, Final
 
 from trainsnap_api.transport.resources import TRAIN_JOB
 from trainsnap_controller.cache import Key
 from trainsnap_controller.manager import Health, HttpServer, Manager, metrics_app
+from trainsnap_controller.manager.connections import Limits
 from trainsnap_controller.manager.guarded import Guarded
 from trainsnap_controller.manager.manager import Group, Part
 from trainsnap_controller.operator.process import OFF, Admission, Process, Registration, Reporting, Running
@@ -20,6 +21,12 @@ from trainsnap_controller.statusserver.authorizer import Authorizer
 from trainsnap_controller.statusserver.issuer import ClusterIssuer
 from trainsnap_controller.webhooks.app import WebhookApp, handlers
 from trainsnap_controller.webhooks.certs_manager import CertManager
+
+WEBHOOK_LIMITS: Final = Limits(connections=512)
+"""An API server opens a connection for every request that it admits at the same moment, 600 at most by its own
+limits; those that find no place wait for one."""
+STATUS_LIMITS: Final = Limits(connections=256, per_address=64)
+"""Pods are many, and each reports now and then."""
 
 
 def add_health(manager: Manager, process: Process) -> HttpServer | None:
@@ -55,7 +62,9 @@ def add_webhooks(manager: Manager, process: Process, admission: Admission) -> Ht
     """The webhook server, in every replica. Not ready while the API server could not reach it."""
     answering = handlers(admission.api, process.framework, opaque_kinds=process.opaque_kinds)
     app = WebhookApp(answering, process.metrics.webhooks(answering))
-    server = HttpServer("webhooks", app, admission.address, tls=admission.certificates.ssl_context)
+    server = HttpServer(
+        "webhooks", app, admission.address, tls=admission.certificates.ssl_context, limits=WEBHOOK_LIMITS
+    )
     registration = admission.registration
 
     async def stop() -> None:
@@ -94,7 +103,7 @@ def add_status_server(
     says so but holds: admission, which the same process serves, must not depend on it."""
     manager, issuer = running.manager, ClusterIssuer(reporting.api)
     app = StatusApp(reporting.api, Authorizer(issuer))
-    server = HttpServer("status", app, reporting.address, tls=certificates.ssl_context)
+    server = HttpServer("status", app, reporting.address, tls=certificates.ssl_context, limits=STATUS_LIMITS)
     manager.add_server(server)
     manager.add(Group.SERVICES, Part("token keys", issuer.run))
 

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from trainsnap_controller.observe.metrics import Metrics
 from trainsnap_controller.runtime.registry import standard
 from trainsnap_controller.webhooks import paths
-from trainsnap_controller.webhooks.app import LARGEST_BODY, MARGIN_SECONDS, WebhookApp, handlers
+from trainsnap_controller.webhooks.app import LARGE, LARGE_BODIES, LARGEST_BODY, MARGIN_SECONDS, WebhookApp, handlers
 from trainsnap_controller.webhooks.review import Answer, Review
 
 pytestmark = pytest.mark.anyio
@@ -106,6 +106,30 @@ async def test_the_largest_body_is_read() -> None:
     whole = body(note="x")
     padded = whole + b" " * (LARGEST_BODY - len(whole))
     assert (await Served(approve).post(padded)).status_code == 200
+
+
+async def test_few_large_bodies_are_read_at_a_time_and_small_ones_meanwhile() -> None:
+    served, go, full, read = Served(approve), asyncio.Event(), asyncio.Event(), 0
+
+    async def large() -> AsyncIterator[bytes]:
+        nonlocal read
+        yield b" " * (LARGE + 1)
+        read += 1
+        if read == LARGE_BODIES:
+            full.set()
+        await go.wait()
+        yield body()
+
+    async with served.client as client, asyncio.timeout(10):
+        async with asyncio.TaskGroup() as tasks:
+            sent = [
+                tasks.create_task(client.post(PATH, content=large(), headers=HEADERS)) for _ in range(LARGE_BODIES + 2)
+            ]
+            await full.wait()
+            assert (await client.post(PATH, content=body(), headers=HEADERS)).status_code == 200
+            assert read == LARGE_BODIES
+            go.set()
+        assert [task.result().status_code for task in sent] == [200] * len(sent)
 
 
 async def test_only_post_and_only_known_paths() -> None:

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client may take of an HTTP server, over real sockets: nobody else notices one that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.certificates import Authority
+from trainsnap_controller.manager import HttpServer
+from trainsnap_controller.manager.connections import Limits
+
+pytestmark = pytest.mark.anyio
+
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+QUICK = Limits(connections=8, handshake_seconds=0.4, header_seconds=0.4, request_seconds=0.8, idle_seconds=0.6)
+PATIENT = Limits(connections=8)
+
+
+class App:
+    """Answers with ``size`` bytes, once it is let go; never reads a body unless it is asked to."""
+
+    def __init__(self, size: int = 2, *, reads: bool = False) -> None:
+        self.size = size
+        self.reads = reads
+        self.go = asyncio.Event()
+        self.go.set()
+        self.busy = 0
+        self.crowded = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.busy += 1
+        if self.busy == 2:
+            self.crowded.set()
+        while self.reads and (await receive()).get("more_body"):
+            pass
+        await self.go.wait()
+        length = (b"content-length", str(self.size).encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": b"k" * self.size})
+        self.busy -= 1
+
+
+@asynccontextmanager
+async def serving(app: Any, limits: Limits, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    server = HttpServer("test", app, "127.0.0.1:0", tls=tls, limits=limits)
+    task = asyncio.create_task(server.run())
+    await server.wait_ready()
+    try:
+        yield server.port
+    finally:
+        await server.stop()
+        await task
+
+
+class Client:
+    """One connection, from an address of the loopback network."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def open(cls, port: int, address: str = "127.0.0.1", **options: Any) -> Client:
+        return cls(*await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0), **options))
+
+    async def get(self) -> bytes:
+        """The status line of an answer on this connection."""
+        self.writer.write(GET)
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        await self.reader.readexactly(2)
+        return head.partition(b"\r\n")[0]
+
+    async def closed_after(self) -> float:
+        """Seconds until the server has closed it."""
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(10):
+                while await self.reader.read(65536):
+                    pass
+        except ConnectionError:
+            pass
+        return time.monotonic() - started
+
+    def close(self) -> None:
+        self.writer.transport.abort()
+
+
+async def test_who_says_nothing_is_closed() -> None:
+    async with serving(App(), QUICK) as port:
+        client = await Client.open(port)
+        assert 0.3 < await client.closed_after() < 2
+        client.close()
+
+
+async def test_who_sends_a_header_byte_by_byte_is_closed() -> None:
+    async with serving(App(), QUICK) as port:
+        client = await Client.open(port)
+
+        async def drip() -> None:
+            for byte in GET * 20:
+                client.writer.write(bytes([byte]))
+                await asyncio.sleep(0.05)
+
+        dripping = asyncio.create_task(drip())
+        assert await client.closed_after() < 2
+        dripping.cancel()
+        client.close()
+
+
+async def test_a_second_header_has_no_more_time_than_the_first() -> None:
+    async with serving(App(), QUICK) as port:
+        client = await Client.open(port)
+        assert await client.get() == b"HTTP/1.1 200 OK"
+        client.writer.write(b"GET / HTTP/1.1\r\n")
+        assert await client.closed_after() < 0.6 + 1
+        client.close()
+
+
+async def test_between_requests_a_connection_is_kept_for_a_while() -> None:
+    async with serving(App(), QUICK) as port:
+        client = await Client.open(port)
+        for _ in range(3):
+            assert await client.get() == b"HTTP/1.1 200 OK"
+            await asyncio.sleep(0.3)
+        assert await client.closed_after() < 2
+        client.close()
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    async with serving(App(reads=True), QUICK) as port:
+        client = await Client.open(port)
+        client.writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nk")
+        assert 0.5 < await client.closed_after() < 3
+        client.close()
+
+
+async def test_the_rest_of_a_body_that_nobody_wants_is_not_waited_for() -> None:
+    async with serving(App(), QUICK) as port:
+        client = await Client.open(port)
+        client.writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\nk")
+        await client.reader.readuntil(b"kk")
+
+        async def drip() -> None:
+            while True:
+                client.writer.write(b"k")
+                await asyncio.sleep(0.05)
+
+        dripping = asyncio.create_task(drip())
+        assert await client.closed_after() < 2
+        dripping.cancel()
+        client.close()
+
+
+async def test_who_does_not_read_the_answer_is_closed() -> None:
+    app = App(size=64 * 2**20)
+    async with serving(app, QUICK) as port:
+        client = await Client.open(port, limit=1024)
+        client.writer.write(GET)
+        async with asyncio.timeout(5):
+            while (await client.reader.read(1)) == b"":
+                pass
+            await asyncio.sleep(QUICK.request_seconds + QUICK.idle_seconds + 1)
+        read = 0
+        try:
+            while chunk := await client.reader.read(2**20):
+                read += len(chunk)
+        except ConnectionError:
+            pass
+        assert read < app.size
+        client.close()
+
+
+async def test_a_header_that_has_no_end_is_refused() -> None:
+    async with serving(App(), PATIENT) as port:
+        client = await Client.open(port)
+        client.writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"x" * PATIENT.header_bytes)
+        assert b" 400 " in await client.reader.readline()
+        assert await client.closed_after() < 2
+        client.close()
+
+
+async def test_a_header_of_a_usual_size_is_not() -> None:
+    async with serving(App(), PATIENT) as port:
+        client = await Client.open(port)
+        client.writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"x" * 8000 + b"\r\n\r\n")
+        assert b" 200 " in await client.reader.readline()
+        client.close()
+
+
+SILENT = [
+    pytest.param(b"", id="says nothing"),
+    pytest.param(b"GET / HTTP/1.1\r\n", id="begins a header"),
+    pytest.param(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nk", id="begins a body"),
+    pytest.param(GET, id="has asked once and goes on"),
+]
+
+
+@pytest.mark.parametrize("said", SILENT)
+async def test_many_connections_of_one_client_leave_room_for_others(said: bytes) -> None:
+    async with serving(App(reads=True), PATIENT) as port:
+        other = await Client.open(port, "127.0.0.2")
+        assert await other.get() == b"HTTP/1.1 200 OK"
+        flood = []
+        for _ in range(5 * PATIENT.connections):
+            client = await Client.open(port)
+            client.writer.write(said)
+            flood.append(client)
+            await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            assert await other.get() == b"HTTP/1.1 200 OK", "kept, since its address has the fewest"
+            for _ in range(5):
+                new = await Client.open(port, "127.0.0.3")
+                assert await new.get() == b"HTTP/1.1 200 OK"
+                new.close()
+        for client in [*flood, other]:
+            client.close()
+
+
+async def test_who_is_being_answered_is_never_given_up_for_another() -> None:
+    app = App()
+    app.go.clear()
+    async with serving(app, Limits(connections=2)) as port:
+        first = [await Client.open(port) for _ in range(2)]
+        answers = [asyncio.create_task(client.get()) for client in first]
+        async with asyncio.timeout(5):
+            await app.crowded.wait()
+            third = await Client.open(port, "127.0.0.2")
+            waiting = asyncio.create_task(third.get())
+            await asyncio.sleep(0.1)
+            assert app.busy == 2
+            app.go.set()
+            assert await asyncio.gather(*answers, waiting) == [b"HTTP/1.1 200 OK"] * 3
+        for client in [*first, third]:
+            client.close()
+
+
+async def test_an_address_with_too_many_gets_no_more_while_others_do() -> None:
+    app = App()
+    app.go.clear()
+    async with serving(app, Limits(connections=8, per_address=2)) as port:
+        first = [await Client.open(port) for _ in range(2)]
+        answers = [asyncio.create_task(client.get()) for client in first]
+        async with asyncio.timeout(5):
+            await app.crowded.wait()
+            third = await Client.open(port)
+            assert await third.closed_after() < 2
+            other = await Client.open(port, "127.0.0.2")
+            answers.append(asyncio.create_task(other.get()))
+            app.go.set()
+            assert await asyncio.gather(*answers) == [b"HTTP/1.1 200 OK"] * 3
+            again = await Client.open(port)
+            assert await again.get() == b"HTTP/1.1 200 OK", "in the place of one of its own that waits"
+        for client in [*first, third, other, again]:
+            client.close()
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's context and its client's."""
+    root = Authority()
+    pair = root.issue("server", names=("localhost",))
+    (tmp_path / "crt").write_bytes(pair.certificate)
+    (tmp_path / "key").write_bytes(pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    return context, ssl.create_default_context(cadata=root.pem.decode())
+
+
+async def test_who_never_shakes_hands_is_closed_and_leaves_room(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    server, trust = tls
+    async with serving(App(), QUICK, server) as port:
+        flood = [await Client.open(port) for _ in range(5 * QUICK.connections)]
+        flood[1].writer.write(b"\x16\x03\x01")
+        flood[2].writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(5):
+            other = await Client.open(port, "127.0.0.2", ssl=trust, server_hostname="localhost")
+            assert await other.get() == b"HTTP/1.1 200 OK"
+        for client in flood:
+            assert await client.closed_after() < 3
+            client.close()
+        other.close()
