@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
@@ -72,9 +73,16 @@ class Lazy:
     def __init__(self, module: str, name: str) -> None:
         self._module, self._name = module, name
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._module}.{self._name})"
+
     def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """The schema of the class itself: nothing but the moment of the import differs."""
         return handler.generate_schema(self.target())
+
+    def is_imported(self) -> bool:
+        """Whether ``target`` costs nothing."""
+        return self._module in sys.modules
 
     def target(self) -> Any:
         """The class, imported now."""

@@ -111,13 +111,13 @@ def _validator(cls: type[BaseModel], extra: Extra) -> SchemaValidator:
         mode="left_to_right",
         ref=_ANY,
     )
-    schema = core_schema.definitions_schema(_dictionary(cls, extra), [any_json])
+    schema = core_schema.definitions_schema(_dictionary(cls, extra, now=True), [any_json])
     return SchemaValidator(schema, _CONFIG)
 
 
-def _dictionary(cls: type[BaseModel], extra: Extra) -> core_schema.CoreSchema:
+def _dictionary(cls: type[BaseModel], extra: Extra, *, now: bool = False) -> core_schema.CoreSchema:
     fields = {
-        info.alias or name: core_schema.typed_dict_field(_schema(info.annotation, extra), required=False)
+        info.alias or name: core_schema.typed_dict_field(_schema(info.annotation, extra, now=now), required=False)
         for name, info in cls.__pydantic_fields__.items()
     }
     kept = _PLAIN[Any] if extra == "allow" else None
@@ -125,24 +125,29 @@ def _dictionary(cls: type[BaseModel], extra: Extra) -> core_schema.CoreSchema:
     return core_schema.typed_dict_schema(fields, extra_behavior=extra, extras_schema=kept, config=_CONFIG)
 
 
-def _schema(annotation: Any, extra: Extra) -> core_schema.CoreSchema:
-    """The rules for the types that the generator writes. Raises KeyError for another one."""
+def _schema(annotation: Any, extra: Extra, *, now: bool) -> core_schema.CoreSchema:
+    """The rules for the types that the generator writes. Raises KeyError for another one.
+
+    now: import classes that are elsewhere; otherwise that is done when there is something to check by their rules.
+    """
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return args[1].schema if isinstance(args[1], Exactly) else _elsewhere(args[1], extra)
+        if isinstance(args[1], Exactly):
+            return args[1].schema
+        lazy: Lazy = args[1]
+        return _dictionary(lazy.target(), extra) if now or lazy.is_imported() else _elsewhere(lazy, extra)
     if origin in (Union, UnionType):
-        choices = [_schema(arg, extra) for arg in args if arg is not type(None)]
+        choices = [_schema(arg, extra, now=now) for arg in args if arg is not type(None)]
         choice = choices[0] if len(choices) == 1 else core_schema.union_schema(list(choices))
         return core_schema.nullable_schema(choice) if type(None) in args else choice
     if origin is list:
-        return core_schema.list_schema(_schema(args[0], extra))
+        return core_schema.list_schema(_schema(args[0], extra, now=now))
     if isinstance(annotation, type) and issubclass(annotation, Model):
         return _dictionary(annotation, extra)
     return _PLAIN[annotation]
 
 
 def _elsewhere(lazy: Lazy, extra: Extra) -> core_schema.CoreSchema:
-    """The rules of a class that is imported when there is something to check by it."""
     check = functools.cache(lambda: _validator(lazy.target(), extra).validate_python)
     return core_schema.no_info_plain_validator_function(lambda value: check()(value))
 

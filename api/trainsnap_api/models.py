@@ -7,7 +7,7 @@ it has one (Container, EnvVar, Volume). Each is a ``Model``: ``model_validate`` 
 user wrote, ``dump`` gives exactly that back with what was changed since; ``from_yaml`` and ``to_yaml`` do both for
 text.
 
-Classes are imported when they are first named, those of pods apart from the others.
+Classes are imported when they are first named, or there is an object of them, in four modules.
 """
 
 from __future__ import annotations
@@ -20,13 +20,19 @@ from trainsnap_api.base import JSON, IntOrString, Kind, Model, Quantity
 
 __all__: list[str] = ["JSON", "IntOrString", "Kind", "Model", "Quantity"]
 if TYPE_CHECKING:
-    from trainsnap_api._generated import models as _front
-    from trainsnap_api._generated import pods as _back
-    from trainsnap_api._generated.models import *  # noqa: F403 - the list of names is generated, and checked by a test
+    from trainsnap_api._generated import details as _details
+    from trainsnap_api._generated import kinds as _kinds
+    from trainsnap_api._generated import models as _models
+    from trainsnap_api._generated import pods as _pods
+    from trainsnap_api._generated.details import *  # noqa: F403 - the names are generated, and checked by a test
+    from trainsnap_api._generated.kinds import *  # noqa: F403
+    from trainsnap_api._generated.models import *  # noqa: F403
     from trainsnap_api._generated.pods import *  # noqa: F403
 
-    __all__ += _front.__all__
-    __all__ += _back.__all__
+    __all__ += _kinds.__all__
+    __all__ += _models.__all__
+    __all__ += _pods.__all__
+    __all__ += _details.__all__
 else:
     __all__ += sorted(_MODULES)
 

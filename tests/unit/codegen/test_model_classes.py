@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import keyword
 import re
@@ -17,8 +18,9 @@ from pydantic import BaseModel
 
 import trainsnap_api.models as public
 from trainsnap_api import _generated
-from trainsnap_api._generated import models, pods
+from trainsnap_api._generated import details, kinds, models, pods
 from trainsnap_api.models import Model
+from trainsnap_codegen import split as cut
 from trainsnap_codegen.descriptions import described
 from trainsnap_codegen.layout import Layout, SchemaError
 from trainsnap_codegen.models import model_files, openapi, run
@@ -29,8 +31,12 @@ IMPORT_LIMIT = 1.0
 """Seconds of CPU. Measured 0.22 to 0.35, pydantic included; the limit leaves room for a slow or busy machine."""
 
 
-PARTS = (models, pods)
+PARTS = (kinds, models, pods, details)
 NAMES = sorted(name for part in PARTS for name in part.__all__)
+
+
+KINDS = kinds.__all__
+_JOB = "{'template': {'spec': {'template': {'spec': {'affinity': {}}}}}}"
 
 
 def classes() -> list[type[Model]]:
@@ -60,7 +66,8 @@ def test_kinds_share_their_classes() -> None:
         kind: getattr(public, kind).model_fields["spec"].annotation
         for kind in ("TrainingRuntime", "ClusterTrainingRuntime", "TrainingRuntimeSnapshot")
     }
-    assert set(map(str, annotations.values())) == {str(public.TrainingRuntimeSpec | None)}
+    (only,) = set(map(str, annotations.values()))
+    assert "trainsnap_api._generated.models.TrainingRuntimeSpec" in only
 
 
 def test_public_face_exports_everything_that_it_says() -> None:
@@ -107,16 +114,45 @@ def test_a_text_about_a_field_that_is_gone_fails_the_build(tmp_path: Path) -> No
         described(Layout(sources=tmp_path), SOURCES)
 
 
-def test_pod_types_are_imported_when_they_are_first_needed() -> None:
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param("{}", "models", id="empty"),
+        pytest.param("{'template': {'spec': {'replicatedJobs': []}}}", "models pods", id="a JobSet"),
+        pytest.param(
+            f"{{'template': {{'spec': {{'replicatedJobs': [{_JOB}]}}}}}}", "details models pods", id="a detail"
+        ),
+    ],
+)
+def test_modules_are_imported_when_there_is_something_in_them(spec: str, want: str) -> None:
     program = (
         "import sys\n"
         "from trainsnap_api.models import TrainJob, TrainingRuntime\n"
-        "before = 'trainsnap_api._generated.pods' in sys.modules\n"
-        "TrainingRuntime.model_validate({'spec': {'template': {'spec': {'replicatedJobs': []}}}})\n"
-        "print(before, 'trainsnap_api._generated.pods' in sys.modules)\n"
+        "parts = lambda: [p for p in ('details', 'models', 'pods') if f'trainsnap_api._generated.{p}' in sys.modules]\n"
+        "print(*parts())\n"
+        f"TrainingRuntime.model_validate({{'spec': {spec}}})\n"
+        "print(*parts())\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
+    assert done.stdout == f"\n{want}\n"
+
+
+@pytest.mark.parametrize(
+    ("doors", "words"),
+    [
+        pytest.param(("JobSetSpec", "Container"), "Container", id="a door that nothing earlier uses"),
+        pytest.param(("JobSetSpec", "Nothing"), "no class Nothing", id="a door that is no class"),
+    ],
+)
+def test_a_cut_that_is_none_fails_the_build(
+    doors: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "".join(inspect.getsource(cls) + "\n\n" for cls in classes())
+    parts = [part if part.name != "pods" else dataclasses.replace(part, doors=doors) for part in cut.PARTS]
+    assert sorted(cut.split(text, KINDS)) == sorted(part.name for part in cut.PARTS)
+    monkeypatch.setattr(cut, "PARTS", tuple(parts))
+    with pytest.raises(SchemaError, match=words):
+        cut.split(text, KINDS)
 
 
 def test_import_is_cheap_and_needs_pydantic_only() -> None:
