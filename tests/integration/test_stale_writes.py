@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from support.cluster import Cluster
-from trainsnap_api.transport import NotFound, Transport
-from trainsnap_api.transport.resources import JOB_SET
+from trainsnap_api.transport import NotFound, Resource, Transport
+from trainsnap_api.transport.resources import CONFIG_MAP, JOB_SET, SECRET
 from trainsnap_controller.blocked import CacheBehind
 from trainsnap_controller.reconcile.act import Writer
 from trainsnap_controller.runtime.component import Component, Plan
@@ -34,6 +34,12 @@ def document(cluster: Cluster, *, suspend: bool) -> JSON:
     return {"apiVersion": JOB_SET.api_version, "kind": JOB_SET.kind,
             "metadata": {"name": "job", "namespace": cluster.namespace},
             "spec": {"suspend": suspend, "replicatedJobs": jobs}}  # fmt: skip
+
+
+def component(cluster: Cluster, resource: Resource, **content: Any) -> Component:
+    metadata = {"name": "job", "namespace": cluster.namespace}
+    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return Component.of(resource, {**kind, "metadata": metadata, **content})
 
 
 async def update(writer: Writer, job: Job, live: JSON) -> None:
@@ -83,3 +89,34 @@ async def test_what_was_replaced_is_left_alone(cluster: Cluster, admin: Transpor
     with pytest.raises(CacheBehind):
         await write(writer(admin), paused(cluster), live)
     assert await admin.get(JOB_SET, "job", cluster.namespace) == other
+
+
+CHILDREN = [
+    pytest.param(JOB_SET, {}, id="a custom resource"),
+    pytest.param(CONFIG_MAP, {"data": {"a": "1"}}, id="a ConfigMap"),
+    pytest.param(SECRET, {"stringData": {"a": "1"}}, id="a Secret"),
+]
+
+
+@pytest.mark.parametrize(("resource", "content"), CHILDREN)
+async def test_what_is_not_there_is_made(cluster: Cluster, admin: Transport, resource: Resource, content: JSON) -> None:
+    wanted = component(cluster, resource, **(content or {"spec": document(cluster, suspend=True)["spec"]}))
+    await writer(admin).carry_out(paused(cluster), Plan((wanted,)), Observed())
+    found = await admin.get(resource, "job", cluster.namespace)
+    assert [entry["operation"] for entry in found["metadata"]["managedFields"]] == ["Apply"]
+    assert not any("f:resourceVersion" in str(entry) for entry in found["metadata"]["managedFields"])
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["another content", "the same content"])
+@pytest.mark.parametrize(("resource", "content"), CHILDREN)
+async def test_what_has_just_appeared_is_not_taken_over(
+    cluster: Cluster, admin: Transport, resource: Resource, content: JSON, same: bool
+) -> None:
+    wanted = component(cluster, resource, **(content or {"spec": document(cluster, suspend=True)["spec"]}))
+    other = wanted.document()
+    if not same:
+        other = {**other, "metadata": {**other["metadata"], "labels": {"whose": "theirs"}}}
+    theirs = await admin.apply(resource, other, field_manager="somebody")
+    with pytest.raises(CacheBehind, match=f"{resource.kind} {cluster.namespace}/job was changed or removed meanwhile"):
+        await writer(admin).carry_out(paused(cluster), Plan((wanted,)), Observed())
+    assert await admin.get(resource, "job", cluster.namespace) == theirs

@@ -158,8 +158,6 @@ class Controller:
                 _log.error("reconcile failed for good", error=_one_line(outcome))
             case Exception() if _all_of(outcome, (*self._expected, TerminalError)):
                 self._queue.add_rate_limited(key)
-                if isinstance(outcome, RetryableError) and outcome.within is not None:
-                    self._queue.add_after(key, outcome.within)
                 _log.warning("reconcile failed, will be tried again", error=_one_line(outcome),
                              failures=self._queue.failures(key))  # fmt: skip
             case _:

@@ -71,6 +71,7 @@ def add_train_jobs(running: Running, process: Process) -> WorkQueue[Key]:
         writer=Writer(process.api, running.remember, reporter.kept),
         recorder=reporter,
         now=_now,
+        wake=queue.add_after,
     )
     _add_controller(
         running,

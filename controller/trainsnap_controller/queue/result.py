@@ -27,13 +27,9 @@ Result = Done | RequeueAfter
 class RetryableError(Exception):
     """The reconcile could not be finished, for a reason that is understood and may pass: tried again with backoff.
 
-    Logged as one line; any exception that is not of a known type is logged with its traceback as well. ``within``: the
-    seconds after which the key must be looked at again, however long its backoff has become.
+    Logged as one line; any exception that is not of a known type is logged with its traceback as well. A key that must
+    be looked at by a certain time, however long its backoff has become, is to be added for that time as well.
     """
-
-    def __init__(self, message: str, *, within: float | None = None) -> None:
-        super().__init__(message)
-        self.within = within
 
 
 class TerminalError(Exception):

@@ -29,6 +29,10 @@ UNTYPED: Final = "failed to create typed patch object"
 """kube-apiserver (seen in 1.36) answers 500 to an applied document whose list has a key twice, though nothing is wrong
 with the server: two ports of a container that a patch has made equal, say."""
 
+NO_VERSION: Final = "1"
+"""A version that no object ever has: etcd counts from 1, and the first write makes it 2. An apply with it makes an
+object that is not there; one that is there has another version (seen with kube-apiserver 1.36: 409)."""
+
 
 class Api(Protocol):
     """The requests that acting needs."""
@@ -108,14 +112,14 @@ class Writer:
             self.kept(job, kept.differences)
 
     async def _apply(self, resource: Resource, document: JSON, live: JSON | None) -> None:
-        """Make an object, or change the very one that was looked at.
+        """Make an object where there is none, or change the very one that was looked at.
 
         Without its uid an apply makes an object that has just vanished anew (a JobSet that finished meanwhile, say),
-        and takes over another one of its name.
+        and takes over another one of its name; without a version it takes over one that has just appeared.
         """
         metadata = document["metadata"]
-        if live is not None:
-            document = {**document, "metadata": {**metadata, "uid": live["metadata"]["uid"]}}
+        condition = {"resourceVersion": NO_VERSION} if live is None else {"uid": live["metadata"]["uid"]}
+        document = {**document, "metadata": {**metadata, **condition}}
         try:
             stored = await self.api.apply(resource, document, field_manager=c.FIELD_MANAGER, force=True)
         except (Conflict, Invalid) as error:

@@ -53,6 +53,8 @@ class TrainJobReconciler:
     writer: Writer
     recorder: Recorder
     now: Callable[[], datetime]
+    wake: Callable[[Key, float], object]
+    """Has a job looked at after so many seconds, besides whatever the queue is told in the end."""
 
     async def reconcile(self, key: Key) -> Result:
         """Bring one TrainJob nearer to what it asks for. Raises ``RetryableError`` for what is tried again."""
@@ -62,6 +64,9 @@ class TrainJobReconciler:
             return Done()
         workload = self.reader.workload(job)
         decision = status.decide(job, workload.last_seen, self.now())
+        if decision.requeue_after is not None:
+            # At once: whatever is in the way below (a fault, a request that hangs), the deadline is kept.
+            self.wake(key, decision.requeue_after.total_seconds())
         failure = None
         if not status.finished(decision.status):
             failure = await self._advance(job, workload)
@@ -165,10 +170,7 @@ def _blocked_by(error: BuildError) -> Blocked:
 
 
 def _result(failure: Exception | None, requeue_after: timedelta | None) -> Result:
-    """What the queue is told: transient failures are retried with growing pauses, others wait for their cause.
-
-    Whatever is in the way, the job is looked at when its deadline has come.
-    """
+    """What the queue is told: transient failures are retried with growing pauses, others wait for their cause."""
     seconds = None if requeue_after is None else requeue_after.total_seconds()
     match failure:
         case None:
@@ -176,6 +178,6 @@ def _result(failure: Exception | None, requeue_after: timedelta | None) -> Resul
         case Blocked() if not failure.reason.retried:
             return RequeueAfter(SLOW_RETRY_SECONDS if seconds is None else min(seconds, SLOW_RETRY_SECONDS))
         case Blocked() | CacheBehind() | TransportError():
-            raise RetryableError(str(failure), within=seconds) from failure
+            raise RetryableError(str(failure)) from failure
         case _:
             raise failure

@@ -82,12 +82,13 @@ async def test_done_leaves_the_key_alone_and_forgets_its_failures() -> None:
 
 
 async def test_a_failure_comes_back_in_time_however_long_its_backoff_has_become() -> None:
-    asked, reconcile = answers(*[RetryableError("blocked")] * 15, RetryableError("blocked", within=10))
+    asked, reconcile = answers(*[RetryableError("blocked")] * 15, ValueError("a fault"))
     async with running(reconcile) as r:
         r.queue.add(A)
         for pause in range(15):
             await r.clock.advance(0.005 * 2**pause)
         assert len(asked) == 16
+        r.queue.add_after(A, 10)
         await r.clock.advance(9)
         assert len(asked) == 16
         await r.clock.advance(1)
