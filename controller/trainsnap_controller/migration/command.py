@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -24,7 +24,7 @@ from trainsnap_controller.migration import state
 from trainsnap_controller.migration.act import Actor, Deleter, Writer, remove
 from trainsnap_controller.migration.decide import Result, Rules, Step, left_alone, to_hand_back, to_migrate, verified
 from trainsnap_controller.migration.facts import Api as Reader
-from trainsnap_controller.migration.facts import facts, jobs, rivals
+from trainsnap_controller.migration.facts import Gatherer, Page, rivals
 from trainsnap_controller.migration.journal import Journal, last_run, opened
 from trainsnap_controller.migration.report import Progress, Report, Sums
 from trainsnap_controller.migration.yaml_go import CachedReader, Document
@@ -53,6 +53,9 @@ class Operation(StrEnum):
     def writes(self) -> bool:
         """Whether it may change the cluster."""
         return self in (Operation.APPLY, Operation.FINALIZE, Operation.ROLLBACK)
+
+
+Work = Callable[[Job, Gatherer], Awaitable[Step]]
 
 
 class MigrationError(Exception):
@@ -140,28 +143,39 @@ class Migration:
             self.sums = Sums()
             await self._each(self._finalize)
             return
-        actor = Actor(self.operator, dry_run=self.options.dry_run or not operation.writes) if self.operator else None
-        steps: dict[Operation, Callable[[Job], Awaitable[Step]]] = {
-            Operation.PLAN: lambda job: self._migrate(job, rules, actor, snapshot=True),
-            Operation.APPLY: lambda job: self._migrate(job, rules, actor, snapshot=self.options.dry_run),
-            Operation.VERIFY: self._verify,
-            Operation.ROLLBACK: lambda job: self._roll_back(job, actor),
-            Operation.STATUS: lambda job: self._migrate(job, rules, None, snapshot=True),
-        }
+        actor = None
+        if self.operator is not None and operation is not Operation.STATUS:
+            actor = Actor(self.operator, dry_run=self.options.dry_run or not operation.writes)
+
+        async def migrate(job: Job, gather: Gatherer) -> Step:
+            # A snapshot that is there already is found by creating it.
+            known = operation is not Operation.APPLY or self.options.dry_run
+            step = to_migrate(await gather.of(job, snapshot=known), rules)
+            return step if step.document is None or actor is None else await actor.migrate(job, step)
+
+        async def roll_back(job: Job, gather: Gatherer) -> Step:
+            step = to_hand_back(await gather.of(job))
+            return step if step.document is None or actor is None else await actor.hand_back(step)
+
+        steps: dict[Operation, Work] = {
+            Operation.PLAN: migrate, Operation.APPLY: migrate, Operation.STATUS: migrate,
+            Operation.VERIFY: self._verify, Operation.ROLLBACK: roll_back,
+        }  # fmt: skip
         try:
             await self._each(steps[operation])
         finally:
             self.progress.close()
 
-    async def _each(self, work: Callable[[Job], Awaitable[Step]], *, problems_only: bool = False) -> None:
+    async def _each(self, work: Work, *, problems_only: bool = False) -> None:
         """Work on every job, several at a time; rows come in the order of the jobs."""
         limit = asyncio.Semaphore(self.options.parallel)
+        gatherer = Gatherer(self.caller, self.options.namespace)
 
         async def one(job: Job) -> Step:
             async with limit:
                 alone = left_alone(job)
                 try:
-                    step = alone if alone is not None else await work(job)
+                    step = alone if alone is not None else await work(job, gatherer)
                 except ApiError as error:
                     step = Step(Result.PROBLEM, f"{error.method} {error.path}: {error.message}")
                 if self._journal is not None and alone is None:
@@ -182,9 +196,9 @@ class Migration:
         waiting: deque[tuple[Job, asyncio.Task[Step]]] = deque()
         try:
             async with asyncio.TaskGroup() as tasks:
-                async for page, remaining in _ahead(self.caller, self.options.namespace):
-                    total = self.sums.jobs + len(waiting) + len(page) + remaining
-                    for job in page:
+                async for page in _ahead(gatherer.pages()):
+                    total = self.sums.jobs + len(waiting) + len(page.jobs) + page.remaining
+                    for job in page.jobs:
                         waiting.append((job, tasks.create_task(one(job))))
                         if len(waiting) > AHEAD * self.options.parallel:
                             await settle(*waiting.popleft())
@@ -194,24 +208,15 @@ class Migration:
             # One of them says it: the others are cancelled, or fail for the same reason.
             raise group.exceptions[0] from group
 
-    async def _migrate(self, job: Job, rules: Rules, actor: Actor | None, *, snapshot: bool) -> Step:
-        found = await facts(self.caller, job, snapshot=snapshot)
-        step = to_migrate(found, rules)
-        return step if step.document is None or actor is None else await actor.migrate(job, step)
+    async def _verify(self, job: Job, gather: Gatherer) -> Step:
+        return verified(await gather.of(job), self.framework, self.read)
 
-    async def _verify(self, job: Job) -> Step:
-        return verified(await facts(self.caller, job), self.framework, self.read)
-
-    async def _finalize(self, job: Job) -> Step:
-        found = await facts(self.caller, job)
+    async def _finalize(self, job: Job, gather: Gatherer) -> Step:
+        found = await gather.of(job)
         step = verified(found, self.framework, self.read)
         if step.result is not Result.DONE or found.config_map is None:
             return step
         return await remove(self.caller, step, found.config_map, dry_run=self.options.dry_run)
-
-    async def _roll_back(self, job: Job, actor: Actor | None) -> Step:
-        step = to_hand_back(await facts(self.caller, job))
-        return step if step.document is None or actor is None else await actor.hand_back(step)
 
     async def _legacy_before(self, operation: Operation) -> datetime:
         """The moment that counts: as asked for, which ``apply`` also stores; else as the cluster has it; else now."""
@@ -248,18 +253,17 @@ class Migration:
         return uid
 
 
-async def _ahead(caller: Reader, namespace: str | None) -> AsyncIterator[tuple[tuple[Job, ...], int]]:
+async def _ahead(stream: AsyncGenerator[Page, None]) -> AsyncIterator[Page]:
     """Pages, the next one being read while one is worked on."""
-    stream = jobs(caller, namespace)
     upcoming = asyncio.ensure_future(anext(stream, None))
     try:
         while (page := await upcoming) is not None:
             upcoming = asyncio.ensure_future(anext(stream, None))
-            yield page.jobs, page.remaining
+            yield page
     finally:
         upcoming.cancel()
         await asyncio.gather(upcoming, return_exceptions=True)
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
 
 
 def clock() -> float:

@@ -2,12 +2,13 @@
 """Gathers what ``trainsnap migrate`` decides on: the only reading part of the command.
 
 Jobs are read page by page and their ConfigMaps and snapshots by name, so that memory does not grow with the cluster
-and no right to list ConfigMaps is needed. Nothing is written here.
+and no right to list ConfigMaps is needed. Who has that right gets ConfigMaps out of the API server's memory, no older
+than the page of jobs: a read past it waits for every write that storage is busy with. Nothing is written here.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from trainsnap_api.transport import KindNotServed, NotFound, RawPage, Resource
+from trainsnap_api.transport import Forbidden, KindNotServed, NotFound, RawPage, Resource, Response, ServerTimeout
 from trainsnap_api.transport.resources import CONFIG_MAP, DEPLOYMENT, LEASE, TRAIN_JOB, TRAINING_RUNTIME_SNAPSHOT
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration.legacy import name_of
@@ -34,6 +35,7 @@ class Api(Protocol):
     """The requests that gathering needs."""
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JSON: ...
+    async def request(self, method: str, path: str, *, params: dict[str, str]) -> Response: ...
     def pages(
         self, resource: Resource, namespace: str | None = None, *, page_size: int, on_restart: Any
     ) -> AsyncIterator[RawPage]: ...
@@ -56,7 +58,7 @@ class Facts:
     snapshot: JSON | None = None
 
 
-async def jobs(api: Api, namespace: str | None) -> AsyncIterator[Page]:
+async def jobs(api: Api, namespace: str | None) -> AsyncGenerator[Page, None]:
     """Every TrainJob of a namespace, or of all, each once and in order. Yields nothing where the kind is not served."""
     last = seen = ""
 
@@ -83,13 +85,50 @@ def _key(job: Job) -> str:
     return f"{job.namespace}/{job.name}"
 
 
-async def facts(api: Api, job: Job, *, snapshot: bool = True) -> Facts:
-    """The ConfigMap of a job, and its snapshot unless that is not wanted."""
-    return Facts(
-        job,
-        await _find(api, CONFIG_MAP, name_of(job.name), job.namespace),
-        await _find(api, TRAINING_RUNTIME_SNAPSHOT, job.name, job.namespace) if snapshot else None,
-    )
+class Gatherer:
+    """Reads the jobs of a namespace, or of all, and what there is of each."""
+
+    def __init__(self, api: Api, namespace: str | None) -> None:
+        self._api, self._namespace = api, namespace
+        self._may_list = True
+        self._since: str | None = None
+
+    async def pages(self) -> AsyncGenerator[Page, None]:
+        """Every job, each once."""
+        async with aclosing(jobs(self._api, self._namespace)) as stream:
+            async for page in stream:
+                await self._look_how_far()
+                yield page
+
+    async def of(self, job: Job, *, snapshot: bool = True) -> Facts:
+        """The ConfigMap of a job, and its snapshot unless that is not wanted."""
+        return Facts(
+            job,
+            await self._config_map(name_of(job.name), job.namespace),
+            await _find(self._api, TRAINING_RUNTIME_SNAPSHOT, job.name, job.namespace) if snapshot else None,
+        )
+
+    async def _look_how_far(self) -> None:
+        """Note how far the ConfigMaps are: versions are comparable among objects of one kind only."""
+        if not self._may_list:
+            return
+        one: Any = self._api.pages(CONFIG_MAP, self._namespace, page_size=1, on_restart=None)
+        try:
+            async with aclosing(one) as stream:
+                self._since = (await anext(stream)).resource_version or None
+        except Forbidden:
+            self._may_list = False
+
+    async def _config_map(self, name: str, namespace: str) -> JSON | None:
+        if self._since is not None:
+            try:
+                path = CONFIG_MAP.path(namespace, name)
+                return (await self._api.request("GET", path, params={"resourceVersion": self._since})).json()
+            except NotFound:
+                return None
+            except ServerTimeout:
+                pass  # the API server that was asked has not heard of that version yet
+        return await _find(self._api, CONFIG_MAP, name, namespace)
 
 
 async def rivals(api: Api, now: datetime, namespace: str = c.NAMESPACE) -> list[str]:

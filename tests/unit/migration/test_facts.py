@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from trainsnap_api.transport import KindNotServed, NotFound, RawPage, Resource
+from trainsnap_api.transport import KindNotServed, NotFound, RawPage, Resource, Response
 from trainsnap_controller.migration.facts import jobs, rivals
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +29,9 @@ class Api:
         if resource.kind not in self._objects:
             raise NotFound(f"{namespace}/{name}")
         return self._objects[resource.kind]
+
+    async def request(self, method: str, path: str, *, params: dict[str, str]) -> Response:
+        raise AssertionError(f"{method} {path} {params}")
 
     async def pages(
         self, resource: Resource, namespace: str | None = None, *, page_size: int, on_restart: Any
