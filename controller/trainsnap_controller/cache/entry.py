@@ -63,6 +63,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, kw_only=True, eq=False):
     raw: bytes
     uid: str
     resource_version: str
+    version: int | None
+    """The resourceVersion as a number, see `version_number`: it is compared several times for every event."""
     generation: int
     labels: dict[str, str]
     owner_references: tuple[OwnerReference, ...]
@@ -79,7 +81,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False, kw_only=True, eq=False):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner reference with ``controller: true``, of which Kubernetes allows one."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
     def object(self) -> JSON:
         """The whole object, decoded afresh: the caller's to change."""
@@ -125,6 +130,7 @@ def decode_entry(data: bytes | msgspec.Raw, resource: Resource) -> Entry:
         raw=_join(top) if changed else bytes(data),
         uid=meta.uid,
         resource_version=meta.resource_version,
+        version=version_number(meta.resource_version),
         generation=meta.generation or 0,
         labels=meta.labels or _NO_LABELS,
         owner_references=meta.owner_references or (),

@@ -19,9 +19,9 @@ and create it again, so `observe_write` takes the API server's answer to our own
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import structlog
 
 from trainsnap_controller.cache.entry import Entry, Key, decode_entry, encode_object, version_number
@@ -35,8 +35,7 @@ EventType = Literal["added", "updated", "deleted"]
 _log = structlog.stdlib.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class CacheEvent:
+class CacheEvent(msgspec.Struct, frozen=True, gc=False):
     """A change of one object. ``old`` is None for added, ``new`` is None for deleted; a deletion carries the last
     state that is known. A resync is ``updated`` with ``old is new``."""
 
@@ -107,11 +106,11 @@ class Store:
             UndecodableObjectError: not an object with a name.
         """
         entry = decode_entry(encode_object(obj), self._resource)
-        version = version_number(entry.resource_version)
+        version = entry.version
         if version is None or version <= self._version:
             return False
         current = self._entries.get(entry.key)
-        if current is not None and version <= (version_number(current.resource_version) or 0):
+        if current is not None and version <= (current.version or 0):
             return False
         self._overlaid.setdefault(entry.key, current)
         self._put(entry)
@@ -123,8 +122,9 @@ class Store:
         """Take over what the watch says of one object. Returns what changed for those who follow the watch:
         nothing if this state is known already, two events if the object was replaced unseen by one of its name."""
         new = None if deleted else entry
-        old = self._replace(entry.key, new, version_number(entry.resource_version) or 0)
-        self.advance(entry.resource_version)
+        version = entry.version or 0
+        old = self._replace(entry.key, new, version)
+        self._advance(version)
         if new is None:
             # The event holds the object's very last state, later than the one that is cached.
             return [] if old is None else [CacheEvent("deleted", entry if entry.uid == old.uid else old, None)]
@@ -153,10 +153,14 @@ class Store:
 
     def advance(self, resource_version: str) -> None:
         """The watch has delivered everything up to this version (an event or a bookmark)."""
-        self._version = max(self._version, version_number(resource_version) or 0)
+        self._advance(version_number(resource_version) or 0)
+
+    def _advance(self, version: int) -> None:
+        if version > self._version:
+            self._version = version
         if self._overlaid:
             for key in list(self._overlaid):
-                if (version_number(self._entries[key].resource_version) or 0) <= self._version:
+                if (self._entries[key].version or 0) <= self._version:
                     self._confirm(key)
 
     def known(self, key: Key) -> Entry | None:
@@ -183,7 +187,7 @@ class Store:
         if key in self._overlaid:
             old = self._overlaid[key]
             self._overlaid[key] = new
-            if version >= (version_number(self._entries[key].resource_version) or 0):
+            if version >= (self._entries[key].version or 0):
                 self._confirm(key)
             return old
         old = self._entries.get(key)
