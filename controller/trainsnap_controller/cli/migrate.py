@@ -8,11 +8,14 @@ the caller's rights have to suffice for. Exit codes: 0, 1 when there are problem
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -33,23 +36,69 @@ app = typer.Typer(
 RATE = 100.0
 """Requests a second, unless the caller says otherwise: an API server does not notice them."""
 
-Kubeconfig = Annotated[Path | None, typer.Option(help="Kubeconfig of the cluster; $KUBECONFIG by default.")]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; its current one by default.")]
-Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="One namespace; all by default.")]
-Output = Annotated[Format, typer.Option("--output", "-o", help="How the report is written.")]
-Everything = Annotated[bool, typer.Option("--all", help="List jobs about which there is nothing to say, too.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask the API server for everything, and change nothing.")]
-Rate = Annotated[float, typer.Option("--qps", min=0, help="Requests a second altogether; 0: no limit.")]
-Parallel = Annotated[int, typer.Option(min=1, max=64, help="Jobs that are worked on at once.")]
-JournalFile = Annotated[Path, typer.Option("--journal", help="What was done is appended to this file.")]
-Config = Annotated[
-    Path | None, typer.Option("--config", help="The operator's configuration file: kinds and annotations it keeps.")
-]
-LegacyBefore = Annotated[
-    str | None,
-    typer.Option(help="Take jobs and ConfigMaps from before this moment for the reference's: RFC 3339, or now."),
-]
 DEFAULT_JOURNAL = Path("trainsnap-migrate.jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """What can be said on the command line. Every operation takes the common ones, and those that are named for it."""
+
+    kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig of the cluster; $KUBECONFIG by default.")] = None
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig; its current one by default.")] = None
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="One namespace; all by default.")] = None
+    output: Annotated[Format, typer.Option("--output", "-o", help="How the report is written.")] = Format.TABLE
+    everything: Annotated[bool, typer.Option("--all", help="List jobs about which there is nothing to say, too.")] = (
+        False
+    )
+    qps: Annotated[float, typer.Option("--qps", min=0, help="Requests a second altogether; 0: no limit.")] = RATE
+    parallel: Annotated[int, typer.Option(min=1, max=64, help="Jobs that are worked on at once.")] = PARALLEL
+    config: Annotated[
+        Path | None, typer.Option("--config", help="The operator's configuration file: kinds and annotations it keeps.")
+    ] = None
+    legacy_before: Annotated[
+        str | None,
+        typer.Option(help="Take jobs and ConfigMaps from before this moment for the reference's: RFC 3339, or now."),
+    ] = None
+    journal: Annotated[Path, typer.Option("--journal", help="What was done is appended to this file.")] = (
+        DEFAULT_JOURNAL
+    )
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Ask the API server for everything, and change nothing.")
+    ] = False
+
+
+_SPECIAL = ("config", "legacy_before", "journal")
+
+
+def _add(operation: Operation, text: str, *special: str) -> None:
+    """Make an operation a command, with the common flags and the special ones that are named."""
+    hints = get_type_hints(Flags, include_extras=True)
+    taken = [flag for flag in fields(Flags) if flag.name not in _SPECIAL or flag.name in special]
+
+    def command(**chosen: Any) -> int:
+        return asyncio.run(_connected(operation, Flags(**chosen)))
+
+    command.__doc__ = text
+    command.__annotations__ = {flag.name: hints[flag.name] for flag in taken}
+    command.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name]) for f in taken]
+    )
+    app.command(operation.value)(command)
+
+
+for _operation, _text, *_special in (
+    (Operation.PLAN, "Say for every job what apply would do, and why not. Changes nothing, with or without --dry-run.",
+     "config", "legacy_before"),
+    (Operation.APPLY, "Make the snapshots of all jobs from their ConfigMaps, which stay. "
+     "Can be stopped and run again at any time.", "config", "legacy_before", "journal"),
+    (Operation.VERIFY, "Prove that every job would build the same objects from its ConfigMap and from its snapshot."),
+    (Operation.FINALIZE, "Verify all jobs and, only if every check holds, delete the ConfigMaps of unfinished ones.",
+     "journal"),
+    (Operation.ROLLBACK, "Write the ConfigMaps that the reference reads, for every job, also those made since. "
+     "Snapshots stay.", "journal"),
+    (Operation.STATUS, "Say how far the migration is.", "config", "journal"),
+):  # fmt: skip
+    _add(_operation, _text, *_special)
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -68,169 +117,42 @@ def _moment(text: str | None) -> datetime | None:
     return moment
 
 
-@app.command()
-def plan(
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    output: Output = Format.TABLE,
-    everything: Everything = False,
-    qps: Rate = RATE,
-    parallel: Parallel = PARALLEL,
-    config: Config = None,
-    legacy_before: LegacyBefore = None,
-    dry_run: DryRun = False,
-) -> int:
-    """Say for every job what apply would do, and why not. Changes nothing, with or without --dry-run."""
-    options = _options(namespace, parallel, config, dry_run, None, _moment(legacy_before))
-    return _run(Operation.PLAN, options, kubeconfig, context, qps, output, everything)
-
-
-@app.command()
-def apply(
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    output: Output = Format.TABLE,
-    everything: Everything = False,
-    qps: Rate = RATE,
-    parallel: Parallel = PARALLEL,
-    config: Config = None,
-    legacy_before: LegacyBefore = None,
-    journal: JournalFile = DEFAULT_JOURNAL,
-    dry_run: DryRun = False,
-) -> int:
-    """Make the snapshots of all jobs from their ConfigMaps, which stay. Can be stopped and run again at any time."""
-    options = _options(namespace, parallel, config, dry_run, journal, _moment(legacy_before))
-    return _run(Operation.APPLY, options, kubeconfig, context, qps, output, everything)
-
-
-@app.command()
-def verify(
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    output: Output = Format.TABLE,
-    everything: Everything = False,
-    qps: Rate = RATE,
-    parallel: Parallel = PARALLEL,
-    dry_run: DryRun = False,
-) -> int:
-    """Prove that every job would build the same objects from its ConfigMap and from its snapshot."""
-    options = _options(namespace, parallel, None, dry_run, None, None)
-    return _run(Operation.VERIFY, options, kubeconfig, context, qps, output, everything)
-
-
-@app.command()
-def finalize(
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    output: Output = Format.TABLE,
-    everything: Everything = False,
-    qps: Rate = RATE,
-    parallel: Parallel = PARALLEL,
-    journal: JournalFile = DEFAULT_JOURNAL,
-    dry_run: DryRun = False,
-) -> int:
-    """Verify all jobs and, only if every check holds, delete the ConfigMaps of unfinished ones."""
-    options = _options(namespace, parallel, None, dry_run, journal, None)
-    return _run(Operation.FINALIZE, options, kubeconfig, context, qps, output, everything)
-
-
-@app.command()
-def rollback(
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    output: Output = Format.TABLE,
-    everything: Everything = False,
-    qps: Rate = RATE,
-    parallel: Parallel = PARALLEL,
-    journal: JournalFile = DEFAULT_JOURNAL,
-    dry_run: DryRun = False,
-) -> int:
-    """Write the ConfigMaps that the reference reads, for every job, also those made since. Snapshots stay."""
-    options = _options(namespace, parallel, None, dry_run, journal, None)
-    return _run(Operation.ROLLBACK, options, kubeconfig, context, qps, output, everything)
-
-
-@app.command()
-def status(
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    output: Output = Format.TABLE,
-    everything: Everything = False,
-    qps: Rate = RATE,
-    parallel: Parallel = PARALLEL,
-    config: Config = None,
-    journal: JournalFile = DEFAULT_JOURNAL,
-    dry_run: DryRun = False,
-) -> int:
-    """Say how far the migration is."""
-    options = _options(namespace, parallel, config, dry_run, journal, None)
-    return _run(Operation.STATUS, options, kubeconfig, context, qps, output, everything)
-
-
-def _options(
-    namespace: str | None,
-    parallel: int,
-    config: Path | None,
-    dry_run: bool,
-    journal: Path | None,
-    legacy_before: datetime | None,
-) -> Options:
-    settings = (load(config) if config is not None else Configuration()).snapshots
+def _options(operation: Operation, flags: Flags) -> Options:
+    settings = (load(flags.config) if flags.config is not None else Configuration()).snapshots
     return Options(
-        namespace=namespace,
-        dry_run=dry_run,
-        parallel=parallel,
-        legacy_before=legacy_before,
-        journal=journal,
+        namespace=flags.namespace,
+        dry_run=flags.dry_run,
+        parallel=flags.parallel,
+        legacy_before=_moment(flags.legacy_before),
+        journal=flags.journal if operation.writes or operation is Operation.STATUS else None,
         opaque_kinds=[f"{kind.kind}.{kind.group}" for kind in settings.opaque_runtimes],
         keep_annotations=settings.keep_annotations,
     )
 
 
-def _run(
-    operation: Operation,
-    options: Options,
-    kubeconfig: Path | None,
-    context: str | None,
-    qps: float,
-    output: Format,
-    everything: bool,
-) -> int:
-    return asyncio.run(_connected(operation, options, kubeconfig, context, qps, output, everything))
-
-
-async def _connected(
-    operation: Operation,
-    options: Options,
-    kubeconfig: Path | None,
-    context: str | None,
-    qps: float,
-    output: Format,
-    everything: bool,
-) -> int:
-    budget = TokenBucket(qps, max(1, int(qps)))
+async def _connected(operation: Operation, flags: Flags) -> int:
+    options = _options(operation, flags)
+    if not math.isfinite(flags.qps):
+        raise typer.BadParameter(f"--qps {flags.qps}: must be a number of requests a second; 0 is no limit")
+    budget = TokenBucket(flags.qps, max(1, int(flags.qps)))
     async with AsyncExitStack() as stack:
         caller = await stack.enter_async_context(
-            await Transport.connect(kubeconfig=kubeconfig, context=context, probe=True)
+            await Transport.connect(kubeconfig=flags.kubeconfig, context=flags.context, probe=True)
         )
         operator: Any = None
         if operation not in (Operation.VERIFY, Operation.STATUS, Operation.FINALIZE):
             tokens = TokenSource(caller)
             if await _token(tokens, required=operation.writes):
-                connected = await Transport.connect(kubeconfig=kubeconfig, context=context, token_provider=tokens)
+                connected = await Transport.connect(
+                    kubeconfig=flags.kubeconfig, context=flags.context, token_provider=tokens
+                )
                 operator = Budgeted(await stack.enter_async_context(connected), budget)
         reader: Any = Budgeted(caller, budget)
         migration = Migration(
             caller=reader,
             operator=operator,
             options=options,
-            report=report(output, sys.stdout, everything=everything),
+            report=report(flags.output, sys.stdout, everything=flags.everything),
             progress=Progress(sys.stderr, clock),
         )
         return await migration.run(operation)
