@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainsnap_api.base import JSON, Lazy, Model
-from trainsnap_api.lazy import accepts, level_of, untouched
+from trainsnap_api.lazy import accepts, class_of, level_of, untouched
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -56,7 +56,7 @@ def _object(obj: Model, cls: type[Model]) -> JSON:
 
 
 def _objects(value: Any, inner: type[Model] | Lazy) -> Any:
-    cls = inner.target() if isinstance(inner, Lazy) else inner
+    cls = class_of(inner)
     return [_object(one, cls) for one in value] if type(value) is list else _object(value, cls)
 
 

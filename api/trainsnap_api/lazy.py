@@ -210,8 +210,15 @@ def _build(level: Level, data: JSON) -> tuple[JSON, JSON, set[str]]:
 
 
 def _objects(inner: type[Model] | Lazy, value: Any) -> Any:
-    hidden = _hidden(inner.target() if isinstance(inner, Lazy) else inner)
+    hidden = _hidden(inner)
     return [_asleep(hidden, one) for one in value] if type(value) is list else _asleep(hidden, value)
+
+
+@functools.cache
+def class_of(inner: type[Model] | Lazy) -> type[Model]:
+    """The class itself, imported when there is an object of it."""
+    cls: type[Model] = inner.target() if isinstance(inner, Lazy) else inner
+    return cls
 
 
 _new = object.__new__
@@ -265,9 +272,11 @@ def _wake(obj: Model, cls: type[Model], level: Level) -> None:
 
 
 @functools.cache
-def _hidden(cls: type[Model]) -> type[Model]:
+def _hidden(inner: type[Model] | Lazy) -> type[Model]:
     """The subclass of a class for its objects that are not built yet. Made past pydantic's metaclass: no new fields."""
-    level = level_of(cls)
+    if isinstance(inner, Lazy):
+        return _hidden(class_of(inner))
+    cls, level = inner, level_of(inner)
 
     def look_up(obj: Model, name: str) -> Any:
         _wake(obj, cls, level)
