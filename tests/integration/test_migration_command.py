@@ -372,3 +372,44 @@ async def test_killed_at_every_write_boundary_it_ends_in_the_same_state(
     assert kills >= 200, kills
     undisturbed = await migrate("apply")
     assert undisturbed.report["sums"] == {"jobs": 16, "todo": 0, "done": 16, "nothing": 0, "problem": 0}
+
+
+SLURM = {"apiVersion": "acme.org/v1", "kind": "SlurmRuntime", "metadata": {"name": "slurm", "generation": 3},
+         "spec": {"partition": "gpu", "nothing": None, "deep": [{"a": [1, 1.5, "1", True, {}]}], "numNodes": "many"},
+         "extra": {"kept": "too"}}  # fmt: skip
+
+
+async def test_an_unknown_kind_of_runtime_is_kept_whole_once_it_is_configured(
+    migrate: Migrate, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Nothing of it is pruned, coerced or taken for an absent field, null included."""
+    wanted = train_job("job", cluster.namespace, "slurm", kind="SlurmRuntime")
+    wanted["spec"]["runtimeRef"]["apiGroup"] = "acme.org"
+    job = await cluster.create(wanted)
+    await cluster.create(config_map(job, SLURM))
+    before = await state(cluster)
+    for operation in ("plan", "apply"):
+        refused = await migrate(operation)
+        assert refused.result("job") == (
+            "problem",
+            "SlurmRuntime.acme.org is not a kind that trainsnap is configured for",
+        )
+    assert await state(cluster) == before
+
+    kind = {"group": "acme.org", "version": "v1", "kind": "SlurmRuntime", "plural": "slurmruntimes"}
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "kind": "Configuration",
+                                      "snapshots": {"opaqueRuntimes": [kind]}}))  # fmt: skip
+    assert "would store it as it is" in (await migrate("plan", "--config", str(config))).result("job")[1]
+    for _ in range(2):
+        assert (await migrate("apply", "--config", str(config))).result("job")[0] == "done"
+    snapshot = await cluster.get(TRAINING_RUNTIME_SNAPSHOT, "job")
+    assert "spec" not in snapshot
+    assert snapshot["opaque"] == {"spec": {"spec": SLURM["spec"], "extra": SLURM["extra"]}}
+    source = snapshot["source"]
+    assert (source["apiGroup"], source["kind"], source["name"], source["generation"], source["origin"]) == (
+        "acme.org", "SlurmRuntime", "slurm", 3, "ConfigMap",
+    )  # fmt: skip
+    assert (await migrate("verify")).result("job")[0] == "done"
+    assert (await migrate("rollback")).result("job") == ("nothing", "the reference does not know SlurmRuntime.acme.org")
+    assert {key: value for key, value in (await state(cluster)).items() if key in before} == before

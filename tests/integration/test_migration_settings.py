@@ -16,7 +16,7 @@ from support.cluster import Cluster, eventually
 from support.eras import before_trainsnap, move, remove_webhooks
 from support.history import events_about
 from support.legacy import config_map, left_by_reference, live_runtime
-from support.objects import image_of, runtime, runtime_spec, train_job
+from support.objects import condition, image_of, runtime, runtime_spec, train_job
 from support.operator import Operator
 from support.plane import Target
 from trainsnap_api.transport import Transport
@@ -33,7 +33,7 @@ from trainsnap_controller.runtime.job import Job
 pytestmark = [pytest.mark.anyio, pytest.mark.api, pytest.mark.timeout(300)]
 
 JSON = dict[str, Any]
-Start = Callable[[str], Operator]
+Start = Callable[..., Operator]
 
 
 @pytest.fixture
@@ -43,14 +43,14 @@ async def start(
     """Starts an operator with one setting, in a cluster in which every job counts as older than it."""
     started: list[Operator] = []
 
-    def start_with(mode: str) -> Operator:
+    def start_with(mode: str, **snapshots: Any) -> Operator:
         settings = {
             "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
             "kind": "Configuration",
             "health": {"healthProbeBindAddress": "127.0.0.1:0"},
             "metrics": {"bindAddress": "127.0.0.1:0", "secureServing": False},
             "clientConnection": {"qps": 0, "burst": 0},
-            "snapshots": {"legacySnapshots": mode},
+            "snapshots": {"legacySnapshots": mode, **snapshots},
         }
         file = tmp_path / f"{mode}.yaml"
         file.write_text(yaml.safe_dump(settings))
@@ -152,3 +152,36 @@ async def test_the_moment_is_set_at_the_first_start_and_kept(start: Start, clust
     made = await eventually(again, lambda found: found is not None, what="it is made again")
     assert made is not None
     assert "data" not in made
+
+
+async def test_a_runtime_of_an_unknown_kind_is_taken_over_whole_once_it_is_configured(
+    start: Start, cluster: Cluster
+) -> None:
+    spec = {"partition": "gpu", "nothing": None, "deep": [{"a": [1, 1.5, "1", True, {}]}]}
+    slurm = {"apiVersion": "acme.org/v1", "kind": "SlurmRuntime", "metadata": {"name": "slurm"}, "spec": spec}
+    wanted = train_job("job", cluster.namespace, "slurm", kind="SlurmRuntime")
+    wanted["spec"]["runtimeRef"]["apiGroup"] = "acme.org"
+    job = await cluster.create(wanted)
+    kept = await cluster.create(config_map(job, slurm))
+    operator = start("keep")
+    message = await blocked(cluster, "job", "RuntimeNotSupported")
+    assert "SlurmRuntime.acme.org" in message
+    assert await cluster.find(TRAINING_RUNTIME_SNAPSHOT, "job") is None
+    operator.stop()
+    await remove_webhooks(cluster.api)
+    kind = {"group": "acme.org", "version": "v1", "kind": "SlurmRuntime", "plural": "slurmruntimes"}
+    start("keep", opaqueRuntimes=[kind])
+    snapshot = await cluster.until(TRAINING_RUNTIME_SNAPSHOT, "job")
+    assert (snapshot["source"]["origin"], snapshot["opaque"]) == ("ConfigMap", {"spec": {"spec": spec}})
+    await cluster.until(TRAIN_JOB, "job", lambda found: condition(found, "Blocked") is None)
+    assert await cluster.find(JOB_SET, "job") is None, "another controller builds it"
+    assert await cluster.get(CONFIG_MAP, "job-runtime-snapshot") == kept
+
+
+async def blocked(cluster: Cluster, name: str, reason: str) -> str:
+    """Await that a job is blocked for a reason. Returns the message."""
+    job = await cluster.until(
+        TRAIN_JOB, name, lambda found: (condition(found, "Blocked") or {}).get("reason") == reason
+    )
+    message: str = (condition(job, "Blocked") or {})["message"]
+    return message
