@@ -102,6 +102,18 @@ def test_without_a_pair_handshakes_are_refused() -> None:
         handshake(LiveContext().context, Authority().pem)
 
 
+def test_no_tickets_are_handed_out_for_sessions_that_nobody_resumes() -> None:
+    made = bundle()
+    live = LiveContext()
+    assert made.pair is not None
+    live.load(made.pair)
+    client = handshake(live.context, pem(made.authorities))
+    assert client.version() == "TLSv1.3"
+    with pytest.raises(ssl.SSLWantReadError):
+        client.read()
+    assert client.session is None or not client.session.has_ticket
+
+
 def test_only_our_protocol_is_offered() -> None:
     found = bundle()
     live = LiveContext()
