@@ -2,10 +2,11 @@
 """Reads JSON data into models without building the objects that nobody looks at. Called by ``Model.model_validate``.
 
 Why. pydantic takes 0.7 us for every object and 0.07 us for every field, given or not: 55 us for a runtime with 32
-objects and 400 possible fields, of which most programs look at five. Checking alone takes a quarter of that.
+objects and 400 possible fields, of which most programs look at five. Checking alone takes a quarter of that, and all
+of it a third. Building each object at its own time costs more, 3 us: who looks at every one pays twice what it was.
 
 How. The data is checked, and copied, by a validator of the same pydantic rules that makes dictionaries of API names
-instead of models (``_check``). Of the models only the outermost is built. An object inside it is an instance of a
+instead of models (``_validator``). Of the models only the outermost is built. An object inside it is an instance of a
 hidden subclass of its class, which holds its part of the data and becomes an ordinary object of its class, one level
 of it, at the first use of any kind (``_wake``). Nothing of it is left then.
 

@@ -7,6 +7,9 @@ it has one (Container, EnvVar, Volume). Each is a ``Model``: ``model_validate`` 
 user wrote, ``dump`` gives exactly that back with what was changed since; ``from_yaml`` and ``to_yaml`` do both for
 text.
 
+Objects inside another one are built at their first use (``trainsnap_api.lazy`` says how and why). This does not show,
+but for ``type(x)`` before it: ask with ``isinstance``.
+
 Classes are imported when they are first named, or there is an object of them, in four modules.
 """
 

@@ -217,7 +217,7 @@ def test_subclasses_of_a_program_are_read_by_pydantic() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"strict": False}, {"context": {}}, {"by_name": True}, {"extra": "ignore"}], ids=repr
+    "options", [{"strict": False}, {"context": {}}, {"by_name": True}, {"extra": "allow"}], ids=repr
 )
 def test_other_options_are_pydantic_s(options: dict[str, Any]) -> None:
     runtime = TrainingRuntime.model_validate(DATA, **options)
