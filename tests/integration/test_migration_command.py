@@ -22,7 +22,7 @@ from support.migrating import Migrate
 from support.objects import image_of, runtime, runtime_spec, train_job
 from support.operator import Operator
 from support.plane import Target
-from trainsnap_api.transport import Transport
+from trainsnap_api.transport import ApiError, Transport
 from trainsnap_api.transport import resources as r
 from trainsnap_api.transport.resources import (
     CONFIG_MAP,
@@ -413,3 +413,50 @@ async def test_an_unknown_kind_of_runtime_is_kept_whole_once_it_is_configured(
     assert (await migrate("verify")).result("job")[0] == "done"
     assert (await migrate("rollback")).result("job") == ("nothing", "the reference does not know SlurmRuntime.acme.org")
     assert {key: value for key, value in (await state(cluster)).items() if key in before} == before
+
+
+async def test_a_restored_backup(migrate: Migrate, stopped: Operator, cluster: Cluster) -> None:
+    """A restored job is a new one, to which nothing belongs until somebody says so."""
+    await cluster.create(runtime("rt", cluster.namespace, image="acme/train:1"))
+    await left_by_reference(cluster, train_job("job", cluster.namespace), with_config_map=False, with_job_set=False)
+    stopped.start()
+    snapshot = await cluster.until(TRAINING_RUNTIME_SNAPSHOT, "job")
+    await cluster.until(JOB_SET, "job")
+    stopped.stop()
+    await remove_webhooks(cluster.api)
+    assert (await migrate("rollback")).result("job")[0] == "done"
+    kept = await cluster.get(CONFIG_MAP, "job-runtime-snapshot")
+
+    # Everything is lost, and comes back without what the API server gives objects.
+    for resource, name in ((TRAIN_JOB, "job"), (JOB_SET, "job"), (CONFIG_MAP, "job-runtime-snapshot")):
+        await cluster.delete(resource, name)
+    async with operator_identity(migrate, cluster) as api:
+        await api.delete(TRAINING_RUNTIME_SNAPSHOT, "job", cluster.namespace)
+    await cluster.until_gone(JOB_SET, "job")
+    await cluster.patch(TRAINING_RUNTIME, "rt", {"spec": runtime_spec(image="acme/train:2")})
+    job = await cluster.create(train_job("job", cluster.namespace))
+    own = {key: kept["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
+    await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": own, "data": kept["data"]})
+    metadata = {key: snapshot["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
+    with pytest.raises(ApiError, match="only trainsnap creates"):
+        await cluster.create({**snapshot, "metadata": metadata})
+
+    for operation in ("plan", "apply", "rollback"):
+        result, detail = (await migrate(operation)).result("job")
+        assert result == "problem"
+        assert f"controlled by TrainJob job (uid {snapshot['source']['trainJob']['uid']}), not by this" in detail
+    assert await cluster.find(TRAINING_RUNTIME_SNAPSHOT, "job") is None
+
+    view = Job.from_json(job)
+    owner = {"metadata": {"ownerReferences": [view.owner_reference]}}
+    await cluster.patch(CONFIG_MAP, "job-runtime-snapshot", owner)
+    assert (await migrate("apply")).result("job")[0] == "done"
+    again = await cluster.get(TRAINING_RUNTIME_SNAPSHOT, "job")
+    assert (again["spec"], again["source"]["trainJob"]["uid"]) == (snapshot["spec"], view.uid)
+    stopped.start()
+    assert image_of(await cluster.until(JOB_SET, "job")) == "acme/train:1"
+
+
+def operator_identity(migrate: Migrate, cluster: Cluster) -> Any:
+    """The operator's own connection, which may delete snapshots."""
+    return service_account(str(migrate.kubeconfig), cluster.api, "kubeflow-system", "trainsnap")

@@ -78,7 +78,7 @@ def to_migrate(facts: Facts, rules: Rules) -> Step:
         if facts.snapshot is not None:
             return _of_existing(facts, None)
         return _nothing(
-            "there is no ConfigMap; trainsnap takes the snapshot from the live runtime at its next reconcile"
+            "there is no ConfigMap; without a snapshot trainsnap takes one from the live runtime at its next reconcile"
         )
     if job.created is None or job.created >= rules.before:
         return _nothing(f"the job is not from before trainsnap (legacyBefore {rules.before:%Y-%m-%dT%H:%M:%SZ})")
@@ -184,9 +184,12 @@ def to_hand_back(facts: Facts) -> Step:
     """What ``rollback`` does about an unfinished job; ``document`` is the ConfigMap to apply."""
     job = facts.job
     if facts.snapshot is None:
-        if facts.config_map is not None:
-            return Step(Result.DONE, "has no snapshot; its ConfigMap is there")
-        return Step(Result.PROBLEM, "has neither snapshot nor ConfigMap; the reference will take the live runtime")
+        if facts.config_map is None:
+            return Step(Result.PROBLEM, "has neither snapshot nor ConfigMap; the reference will take the live runtime")
+        verdict = judge(facts.config_map, job, job.runtime_ref)
+        if verdict.runtime is None:
+            return Step(Result.PROBLEM, f"has no snapshot, and the ConfigMap cannot be used: {verdict.problem}")
+        return Step(Result.DONE, "has no snapshot; its ConfigMap is there")
     problem = not_ours(facts.snapshot, job)
     if problem is not None:
         return Step(Result.PROBLEM, problem)

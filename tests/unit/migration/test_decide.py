@@ -150,6 +150,12 @@ def test_what_verify_finds(facts: Facts, result: Result, want: str) -> None:
         pytest.param(Facts(J, config_map(J), snapshot(J, "x")), Result.TODO, "other content", id="its own, different"),
         pytest.param(Facts(J, config_map(J, uid="u9"), snapshot(J)), Result.PROBLEM, "somebody else", id="foreign"),
         pytest.param(Facts(J, config_map(J)), Result.DONE, "its ConfigMap is there", id="never migrated"),
+        pytest.param(
+            Facts(J, config_map(J, text="{{")), Result.PROBLEM, "no snapshot, and the ConfigMap", id="only a broken one"
+        ),
+        pytest.param(
+            Facts(J, config_map(J, uid="u0")), Result.PROBLEM, "controlled by TrainJob job", id="only an earlier job's"
+        ),
         pytest.param(Facts(J), Result.PROBLEM, "the reference will take the live runtime", id="neither"),
     ],
 )
