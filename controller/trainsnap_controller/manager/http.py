@@ -124,8 +124,10 @@ class HttpServer:
             await self._server.serve(sockets=[self._socket])
         finally:
             # Cancelled, it has closed nothing itself.
-            await self._server.refuse()
-            self._socket.close()
+            try:
+                await self._server.refuse()
+            finally:
+                self._socket.close()
 
     async def wait_ready(self) -> None:
         """Return once connections are accepted."""

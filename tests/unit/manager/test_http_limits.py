@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.certificates import Authority
-from trainsnap_controller.manager import HttpServer
+from trainsnap_controller.manager import HttpServer, http
 from trainsnap_controller.manager.connections import Limits
 
 pytestmark = pytest.mark.anyio
@@ -260,6 +260,15 @@ async def test_an_address_with_too_many_gets_no_more_while_others_do() -> None:
             assert await again.get() == b"HTTP/1.1 200 OK", "in the place of one of its own that waits"
         for client in [*first, third, other, again]:
             client.close()
+
+
+async def test_a_fault_in_accepting_ends_the_server_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(http, "accept", broken)
+    with pytest.raises(RuntimeError, match="a fault"):
+        await HttpServer("test", App(), "127.0.0.1:0").run()
 
 
 @pytest.fixture
