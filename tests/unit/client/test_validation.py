@@ -8,7 +8,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import mutations
@@ -207,6 +207,7 @@ def test_an_unknown_kind_is_misuse(obj: JSON, want: str) -> None:
         validate(obj)
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_it_never_fails_and_never_touches_the_object(random: Any) -> None:
     obj = mutations.mutate(random.choice((mutations.trainjob, mutations.runtime))("a", "ns"), random)
