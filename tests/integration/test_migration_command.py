@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ import anyio
 import pytest
 import yaml
 
-from support.cluster import Cluster
+from support.cluster import Cluster, eventually
 from support.eras import before_trainsnap, remove_webhooks
 from support.identity import service_account, user_with
 from support.legacy import config_map, finish, job_set, left_by_reference, live_runtime
@@ -321,6 +322,69 @@ async def test_who_may_not_write_is_told_which_right_is_missing(
         "you need the verb create on serviceaccounts/token, name trainsnap, in namespace kubeflow-system" in refused.err
     )
     assert "Traceback" not in refused.err
+
+
+async def test_a_namespace_that_does_not_exist_is_said(migrate: Migrate) -> None:
+    for operation in ("plan", "apply", "status"):
+        found = await Migrate(migrate.kubeconfig, "no-such-place", migrate.folder)(operation)
+        assert (found.code, found.out) == (1, "")
+        assert "namespace 'no-such-place' does not exist" in found.err
+
+
+def command(migrate: Migrate, *arguments: str) -> list[str]:
+    """The command as a process of its own, whose environment is this one's."""
+    code = "import sys; from trainsnap_controller.cli import main; sys.exit(main())"
+    return [sys.executable, "-P", "-c", code, "migrate", *arguments, "--kubeconfig", str(migrate.kubeconfig),
+            "-n", migrate.namespace]  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+async def test_several_at_once_one_interrupted_one_unheard_and_the_operator(
+    migrate: Migrate, stopped: Operator, cluster: Cluster
+) -> None:
+    await cluster.create(runtime("rt", cluster.namespace, image="acme/train:1"))
+    names = [f"job-{number:02}" for number in range(24)]
+    for name in names:
+        await left_by_reference(cluster, train_job(name, cluster.namespace))
+    await cluster.patch(TRAINING_RUNTIME, "rt", {"spec": runtime_spec(image="acme/train:2")})
+    before = await state(cluster)
+
+    journal = migrate.folder / "journal.jsonl"
+    slow = command(migrate, "apply", "--qps", "4", "--parallel", "2", "--journal", str(journal))
+    async with await anyio.open_process(slow, stdin=subprocess.DEVNULL) as process:
+        await eventually(lambda: contents(journal), lambda text: '"job"' in text, what="a job is done", seconds=60)
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 130
+        assert process.stderr is not None
+        assert b"Traceback" not in b"".join([part async for part in process.stderr])
+    told = await migrate("status")
+    assert any("begun and not ended" in fact for fact in told.report["facts"])
+
+    unheard = " ".join(f"'{part}'" for part in command(migrate, "plan", "-o", "html", "--all"))
+    ran = await anyio.run_process(["bash", "-c", f"{unheard} | true"], check=False, stdin=subprocess.DEVNULL)
+    assert b"Traceback" not in ran.stderr
+
+    stopped.start()
+    found: list[JSON] = []
+
+    async def apply(number: int) -> None:
+        each = command(migrate, "apply", "-o", "json", "--journal", str(migrate.folder / f"{number}.jsonl"))
+        ran = await anyio.run_process(each, check=False, stdin=subprocess.DEVNULL)
+        assert ran.returncode == 0, ran.stderr
+        found.append(json.loads(ran.stdout)["sums"])
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(apply, 1)
+        tasks.start_soon(apply, 2)
+    assert found == [{"jobs": 24, "todo": 0, "done": 24, "nothing": 0, "problem": 0}] * 2
+    for name in names:
+        assert image_of(await cluster.get(TRAINING_RUNTIME_SNAPSHOT, name)) == "acme/train:1"
+        assert await cluster.get(JOB_SET, name) == before[f"JobSet {name}"]
+
+
+async def contents(path: Path) -> str:
+    """A file's text so far."""
+    return path.read_text() if path.exists() else ""  # noqa: ASYNC240
 
 
 async def test_reports(migrate: Migrate, cluster: Cluster) -> None:

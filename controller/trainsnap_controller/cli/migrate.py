@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
@@ -27,6 +28,7 @@ from trainsnap_controller.config import Configuration, load
 from trainsnap_controller.migration.budget import Budgeted
 from trainsnap_controller.migration.command import PARALLEL, Migration, MigrationError, Operation, Options, clock
 from trainsnap_controller.migration.report import Format, Progress, report
+from trainsnap_controller.migration.state import moment_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -76,7 +78,12 @@ def _add(operation: Operation, text: str, *special: str) -> None:
     taken = [flag for flag in fields(Flags) if flag.name not in _SPECIAL or flag.name in special]
 
     def command(**chosen: Any) -> int:
-        return asyncio.run(_connected(operation, Flags(**chosen)))
+        try:
+            return asyncio.run(_connected(operation, Flags(**chosen)))
+        except BrokenPipeError as error:
+            # Python writes what is left when it ends, and would complain once more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise MigrationError("nobody reads the report any more, so it was not carried on") from error
 
     command.__doc__ = text
     command.__annotations__ = {flag.name: hints[flag.name] for flag in taken}
@@ -107,14 +114,11 @@ def _moment(text: str | None) -> datetime | None:
     if text == "now":
         return datetime.now(UTC)
     try:
-        moment = datetime.fromisoformat(text)
+        return moment_of(text)
     except ValueError as error:
         raise typer.BadParameter(
-            f"--legacy-before {text}: must be a time such as 2026-01-31T12:00:00Z, or now"
+            f"--legacy-before {text}: must be a time with its time zone, such as 2026-01-31T12:00:00Z, or now"
         ) from error
-    if moment.tzinfo is None:
-        raise typer.BadParameter(f"--legacy-before {text}: must say its time zone, such as 2026-01-31T12:00:00Z")
-    return moment
 
 
 def _options(operation: Operation, flags: Flags) -> Options:

@@ -17,9 +17,11 @@ from trainsnap_api.transport import (
     Conflict,
     Disconnected,
     Forbidden,
+    InternalError,
     Invalid,
     NotFound,
     Resource,
+    ServerTimeout,
     TooLarge,
 )
 from trainsnap_api.transport.resources import CONFIG_MAP, TRAINING_RUNTIME_SNAPSHOT
@@ -82,7 +84,7 @@ class Actor:
             stored = await self.writer.create(
                 TRAINING_RUNTIME_SNAPSHOT, wanted, field_validation="Strict", field_manager=c.FIELD_MANAGER
             )
-        except (AlreadyExists, Disconnected) as error:
+        except (AlreadyExists, Disconnected, InternalError, ServerTimeout) as error:
             return await self._settled(job, step, error)
         except (BadRequest, Invalid, TooLarge) as error:
             return _not_as_it_is(step, refused_fields(error))
@@ -96,7 +98,7 @@ class Actor:
         return replace(step, result=Result.DONE, detail="snapshot made from the ConfigMap")
 
     async def _settled(self, job: Job, step: Step, error: Exception) -> Step:
-        """One is there already, or there was no answer: what is stored decides."""
+        """One is there already, or there was no clear answer: what is stored decides."""
         assert step.document is not None
         try:
             live = await self.writer.get(TRAINING_RUNTIME_SNAPSHOT, job.name, job.namespace)

@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from trainsnap_api.transport import AlreadyExists, ApiError, NotFound, Resource
+from trainsnap_api.transport import AlreadyExists, ApiError, Forbidden, NotFound, Resource
 from trainsnap_api.transport.resources import CONFIG_MAP, NAMESPACE
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration import state
@@ -102,6 +102,7 @@ class Migration:
 
     async def run(self, operation: Operation) -> int:
         """Carry an operation out. Returns the exit code: 0, or 1 when there are problems. Raises ``MigrationError``."""
+        await self._namespace_is_there()
         before = await self._legacy_before(operation)
         rules = Rules(before, self.now(), self.options.opaque_kinds, self.options.keep_annotations, self.read)
         others = await rivals(self.caller, self.now())
@@ -118,6 +119,18 @@ class Migration:
                 self._journal.write("ended", operation=operation, sums=dict(self.sums.results))
         self.report.end(self.sums)
         return 1 if self.sums.results[Result.PROBLEM] else 0
+
+    async def _namespace_is_there(self) -> None:
+        """Raise ``MigrationError`` for a namespace that does not exist, which would look like one without jobs."""
+        name = self.options.namespace
+        if name is None:
+            return
+        try:
+            await self.caller.get(NAMESPACE, name)
+        except NotFound as error:
+            raise MigrationError(f"namespace {name!r} does not exist") from error
+        except Forbidden:
+            return
 
     def _facts(self, operation: Operation, before: datetime, others: list[str]) -> list[str]:
         found = [f"legacyBefore: {before:%Y-%m-%dT%H:%M:%SZ}"]
@@ -136,13 +149,19 @@ class Migration:
         return found
 
     async def _carry_out(self, operation: Operation, rules: Rules) -> None:
-        if operation is Operation.FINALIZE:
-            await self._each(self._verify, problems_only=True)
-            if self.sums.results[Result.PROBLEM]:
+        try:
+            if operation is not Operation.FINALIZE:
+                await self._each(self._work(operation, rules))
                 return
-            self.sums = Sums()
-            await self._each(self._finalize)
-            return
+            await self._each(self._verify, problems_only=True)
+            if not self.sums.results[Result.PROBLEM]:
+                self.sums = Sums()
+                await self._each(self._finalize)
+        finally:
+            self.progress.close()
+
+    def _work(self, operation: Operation, rules: Rules) -> Work:
+        """What is done about each job, but for finalizing."""
         actor = None
         if self.operator is not None and operation is not Operation.STATUS:
             actor = Actor(self.operator, dry_run=self.options.dry_run or not operation.writes)
@@ -157,14 +176,7 @@ class Migration:
             step = to_hand_back(await gather.of(job))
             return step if step.document is None or actor is None else await actor.hand_back(step)
 
-        steps: dict[Operation, Work] = {
-            Operation.PLAN: migrate, Operation.APPLY: migrate, Operation.STATUS: migrate,
-            Operation.VERIFY: self._verify, Operation.ROLLBACK: roll_back,
-        }  # fmt: skip
-        try:
-            await self._each(steps[operation])
-        finally:
-            self.progress.close()
+        return {Operation.VERIFY: self._verify, Operation.ROLLBACK: roll_back}.get(operation, migrate)
 
     async def _each(self, work: Work, *, problems_only: bool = False) -> None:
         """Work on every job, several at a time; rows come in the order of the jobs."""

@@ -16,7 +16,16 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from trainsnap_api.transport import Forbidden, KindNotServed, NotFound, RawPage, Resource, Response, ServerTimeout
+from trainsnap_api.transport import (
+    ApiError,
+    Forbidden,
+    KindNotServed,
+    NotFound,
+    RawPage,
+    Resource,
+    Response,
+    ServerTimeout,
+)
 from trainsnap_api.transport.resources import CONFIG_MAP, DEPLOYMENT, LEASE, TRAIN_JOB, TRAINING_RUNTIME_SNAPSHOT
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration.legacy import name_of
@@ -118,6 +127,8 @@ class Gatherer:
                 self._since = (await anext(stream)).resource_version or None
         except Forbidden:
             self._may_list = False
+        except ApiError:
+            self._since = None  # it is only for speed
 
     async def _config_map(self, name: str, namespace: str) -> JSON | None:
         if self._since is not None:

@@ -32,10 +32,13 @@ class Journal:
     now: Callable[[], datetime]
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one line."""
+        """Append one line. Raises ``JournalError``."""
         line = {"time": self.now().strftime("%Y-%m-%dT%H:%M:%SZ"), "event": event, **fields}
-        self.stream.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
-        self.stream.flush()
+        try:
+            self.stream.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+            self.stream.flush()
+        except OSError as error:
+            raise JournalError(f"journal {self.stream.name}: {error.strerror}") from error
 
 
 @contextmanager
@@ -47,33 +50,46 @@ def opened(path: Path, cluster: str, now: Callable[[], datetime]) -> Iterator[Jo
     try:
         stream = path.open("a+b")
     except OSError as error:
-        raise JournalError(f"journal {path}: {error.strerror}") from error
+        raise JournalError(f"journal {path}: {error.strerror or 'must be a file'}") from error
+    if not path.is_file():
+        stream.close()
+        raise JournalError(f"journal {path}: must be a file")
     with stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise JournalError(f"journal {path} is in use by another run of trainsnap migrate") from None
-        stream.seek(0)
-        head = _line(stream.readline())
-        if head is not None and head.get("cluster") != cluster:
+        except OSError as error:
+            raise JournalError(f"journal {path} cannot be locked: {error.strerror}") from error
+        owner = _cluster(stream)
+        if owner not in (None, cluster):
             raise JournalError(f"journal {path} is of another cluster; name another file with --journal")
         _end_line(stream)
         journal = Journal(stream, now)
-        if head is None:
+        if owner is None:
             journal.write("opened", cluster=cluster)
         yield journal
-        stream.flush()
         os.fsync(stream.fileno())
 
 
+def _cluster(stream: BinaryIO) -> Any:
+    """The cluster of a journal, by its first line that is whole enough to say; None when none is."""
+    stream.seek(0)
+    return next((line["cluster"] for raw in stream if (line := _line(raw)) is not None and "cluster" in line), None)
+
+
 def last_run(path: Path) -> JSON | None:
-    """The last line about a whole run, begun or ended; None without a journal."""
+    """The last line about a whole run, begun or ended, with its operation and time; None without a journal."""
     found = None
     try:
         with path.open("rb") as stream:
             for raw in stream:
                 line = _line(raw)
-                if line is not None and line.get("event") in ("begun", "ended"):
+                if (
+                    line is not None
+                    and line.get("event") in ("begun", "ended")
+                    and {"operation", "time"} <= line.keys()
+                ):
                     found = line
     except FileNotFoundError:
         return None
@@ -94,6 +110,6 @@ def _end_line(stream: BinaryIO) -> None:
 def _line(raw: bytes) -> JSON | None:
     try:
         line = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) else None

@@ -64,7 +64,7 @@ class TableReport:
     def begin(self, operation: str, facts: Iterable[str]) -> None:
         del operation
         for fact in facts:
-            self._out.write(f"{fact}\n")
+            self._out.write(f"{_shown(fact)}\n")
 
     def row(self, job: Job, step: Step) -> None:
         if step.result is Result.NOTHING and not self._everything:
@@ -72,12 +72,17 @@ class TableReport:
         if not self._headed:
             self._out.write(f"{'JOB':<48} {'RESULT':<13} DETAIL\n")
             self._headed = True
-        self._out.write(f"{job.namespace + '/' + job.name:<48} {step.result:<13} {step.detail}\n")
+        self._out.write(f"{job.namespace + '/' + job.name:<48} {step.result:<13} {_shown(step.detail)}\n")
         for note in step.notes:
-            self._out.write(f"{'':<48} {'note':<13} {note}\n")
+            self._out.write(f"{'':<48} {'note':<13} {_shown(note)}\n")
 
     def end(self, sums: Sums) -> None:
         self._out.write(f"{sums.text()}\n")
+
+
+def _shown(text: str) -> str:
+    """On one line, and without what a terminal would obey: it may quote what somebody wrote into a ConfigMap."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 class JsonReport:

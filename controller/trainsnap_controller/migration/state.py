@@ -37,11 +37,18 @@ class Api(Protocol):
 
 def parse(config_map: JSON) -> datetime:
     """The moment that a state object says. Raises ValueError when its text is not a time."""
-    text = (config_map.get("data") or {}).get(KEY) or config_map["metadata"]["creationTimestamp"]
+    return moment_of((config_map.get("data") or {}).get(KEY) or config_map["metadata"]["creationTimestamp"])
+
+
+def moment_of(text: str) -> datetime:
+    """A time in UTC. Raises ValueError, also when it does not say its time zone."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
-    return moment
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is out of range") from error
 
 
 def body(moment: datetime | None = None) -> JSON:

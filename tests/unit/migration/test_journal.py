@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainsnap_controller.migration.journal import JournalError, last_run, opened
+from trainsnap_controller.migration.journal import Journal, JournalError, last_run, opened
 
 
 def now() -> datetime:
@@ -65,4 +65,36 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
 def test_no_journal_and_one_that_cannot_be_written(tmp_path: Path) -> None:
     assert last_run(tmp_path / "none") is None
     with pytest.raises(JournalError, match="No such file"), opened(tmp_path / "no" / "j", "c", now):
+        pass
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/dev/full", "/"])
+def test_what_is_no_file_is_no_journal(path: str) -> None:
+    with pytest.raises(JournalError, match=r"Is a directory|must be a file"), opened(Path(path), "c", now):
+        pass
+
+
+def test_a_full_disk_is_said_in_one_line() -> None:
+    with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(JournalError, match="No space left"):
+        Journal(full, now).write("begun")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b'{"time": "2026', b"\x00\xff\n", b"[1]\n", b"[" * 100_000 + b"\n", b'{"event": "begun"}\n', b"\n\n"],
+    ids=["half a line", "no text", "no object", "nested too deeply", "a line without its fields", "empty lines"],
+)
+def test_a_damaged_journal_still_says_whose_it_is_and_can_be_continued(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(damage)
+    with opened(path, "cluster-1", now) as journal:
+        journal.write("ended", operation="apply")
+    with path.open("ab") as stream:
+        stream.write(damage)
+    found = last_run(path)
+    assert found is not None
+    assert found["operation"] == "apply"
+    with opened(path, "cluster-1", now):
+        pass
+    with pytest.raises(JournalError, match="is of another cluster"), opened(path, "cluster-2", now):
         pass

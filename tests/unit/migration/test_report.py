@@ -45,6 +45,15 @@ def test_table_shows_what_matters_and_everything_on_demand() -> None:
     assert short.endswith("3 jobs: 1 to do, 1 nothing to do, 1 problem\n")
 
 
+def test_a_terminal_obeys_nothing_that_is_quoted() -> None:
+    out = io.StringIO()
+    found = report(Format.TABLE, out, everything=True)
+    found.begin("plan", [])
+    found.row(job("a"), Step(Result.PROBLEM, "kind \x1b[2J\r\n\x9b1mé", notes=("key \u202e",)))
+    assert "kind \\x1b[2J\\r\\n\\x9b1mé\n" in out.getvalue()
+    assert "key \\u202e\n" in out.getvalue()
+
+
 def test_json_is_one_object() -> None:
     found = json.loads(written(Format.JSON))
     assert found["operation"] == "plan"
