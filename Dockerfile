@@ -10,7 +10,7 @@ COPY controller controller
 COPY crds crds
 COPY deploy deploy
 RUN python -m venv /opt/trainsnap \
- && /opt/trainsnap/bin/pip install --no-cache-dir --constraint constraints.txt ".[controller]"
+ && /opt/trainsnap/bin/pip install --no-cache-dir --constraint constraints.txt ".[controller,tracing]"
 
 FROM python:${PYTHON}-slim
 COPY --from=build /opt/trainsnap /opt/trainsnap

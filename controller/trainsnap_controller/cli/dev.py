@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
 
 import structlog
@@ -26,6 +27,7 @@ from trainsnap_controller.config.load import with_gates
 from trainsnap_controller.config.model import ClientConnection, Health
 from trainsnap_controller.config.model import Metrics as MetricsSection
 from trainsnap_controller.observe.metrics import Metrics
+from trainsnap_controller.observe.tracing import from_environment
 from trainsnap_controller.operator import Admission, Reporting, Servers
 from trainsnap_controller.webhooks.certs_manager import from_configuration
 
@@ -49,7 +51,7 @@ async def dev(
     ``webhook_host`` is the name or address under which the API server reaches this machine.
     """
     configuration = with_gates(config or defaults(), gates)
-    metrics = Metrics(process=True)
+    metrics, tracing = Metrics(process=True), from_environment(os.environ)
     webhooks, objects = split(manifests.base())
     async with await Transport.connect(kubeconfig=kubeconfig, context=context, probe=True) as installer:
         await install(installer, objects, pause=asyncio.sleep)
@@ -62,7 +64,7 @@ async def dev(
             )
 
         async with (
-            await connect(limited(configuration, metrics)) as api,
+            await connect(limited(configuration, metrics, tracing)) as api,
             await connect(unlimited(metrics)) as reads,
             await connect(for_reports(configuration, metrics)) as reports,
         ):
@@ -78,6 +80,7 @@ async def dev(
                 configuration,
                 namespace=c.NAMESPACE,
                 metrics=metrics,
+                tracing=tracing,
                 admission=Admission(reads, certificates, listen_address(webhook_host, port), registration),
                 reporting=Reporting(reports, listen_address(webhook_host, status_port)),
                 on_bound=_announce,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import uuid
@@ -13,6 +14,7 @@ from trainsnap_api.transport import Transport, TransportSettings
 from trainsnap_controller import constants as c
 from trainsnap_controller.config import ConfigError, Configuration
 from trainsnap_controller.observe.metrics import Metrics
+from trainsnap_controller.observe.tracing import Tracing, from_environment
 from trainsnap_controller.operator import Admission, Process, Reporting, Servers, build
 from trainsnap_controller.runtime.plugins.trainjobstatus import StatusServer
 from trainsnap_controller.runtime.registry import standard
@@ -24,7 +26,7 @@ async def run(config: Configuration, *, kubeconfig: Path | None, context: str | 
     in_cluster = kubeconfig is None
     if in_cluster and "KUBERNETES_SERVICE_HOST" not in os.environ:
         raise ConfigError("--kubeconfig FILE is needed outside a cluster")
-    metrics = Metrics(process=True)
+    metrics, tracing = Metrics(process=True), from_environment(os.environ)
 
     async def connect(settings: TransportSettings) -> Transport:
         return await Transport.connect(
@@ -32,7 +34,7 @@ async def run(config: Configuration, *, kubeconfig: Path | None, context: str | 
         )
 
     async with (
-        await connect(limited(config, metrics)) as api,
+        await connect(limited(config, metrics, tracing)) as api,
         await connect(unlimited(metrics)) as reads,
         await connect(for_reports(config, metrics)) as reports,
     ):
@@ -44,17 +46,22 @@ async def run(config: Configuration, *, kubeconfig: Path | None, context: str | 
             config,
             namespace=namespace,
             metrics=metrics,
+            tracing=tracing,
             admission=Admission(reads, certificates, address),
             reporting=Reporting(reports, f"{config.webhook.host}:{config.status_server.port}"),
         )
 
 
-def limited(config: Configuration, metrics: Metrics) -> TransportSettings:
-    """The transport's settings by the configuration. A rate of 0 is no limit, as in the reference's file."""
+def limited(config: Configuration, metrics: Metrics, tracing: Tracing) -> TransportSettings:
+    """The settings of the connection of the controllers. A rate of 0 is no limit, as in the reference's file."""
     connection = config.client_connection
-    return TransportSettings(
-        qps=connection.qps or None, burst=connection.burst or None, on_request=metrics.rest_client("kubernetes")
-    )
+    count = metrics.rest_client("kubernetes")
+
+    def seen(method: str, path: str, status: int, seconds: float) -> None:
+        count(method, path, status, seconds)
+        tracing.request(method, path, status, seconds)
+
+    return TransportSettings(qps=connection.qps or None, burst=connection.burst or None, on_request=seen)
 
 
 def unlimited(metrics: Metrics) -> TransportSettings:
@@ -76,6 +83,7 @@ async def serve(
     *,
     namespace: str,
     metrics: Metrics,
+    tracing: Tracing,
     admission: Admission | None = None,
     reporting: Reporting | None = None,
     on_bound: Callable[[Servers], None] = lambda servers: None,
@@ -99,10 +107,14 @@ async def serve(
         metrics=metrics,
         framework=framework,
         installed={resource for resource in optional if await api.served(resource)},
+        tracing=tracing,
     )
     manager, servers = build(process, admission=admission, reporting=reporting, on_ready=on_ready)
     on_bound(servers)
-    return await manager.run()
+    try:
+        return await manager.run()
+    finally:
+        await asyncio.to_thread(tracing.close)
 
 
 def _status_server(config: Configuration, namespace: str) -> StatusServer:

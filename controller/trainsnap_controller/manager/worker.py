@@ -16,6 +16,7 @@ import structlog
 from trainsnap_api.transport.errors import TransportError
 from trainsnap_controller.observe.clock import Clock, SystemClock
 from trainsnap_controller.observe.logging import bound
+from trainsnap_controller.observe.tracing import Tracing
 from trainsnap_controller.queue.result import Done, RequeueAfter, Result, RetryableError, TerminalError
 from trainsnap_controller.queue.workqueue import ShutDown, WorkQueue
 
@@ -56,6 +57,7 @@ class Controller:
         queue: where keys come from.
         reconcile: does what has to be done for a key; returns `Done` or `RequeueAfter`, raises anything.
         workers: keys reconciled at the same time, never one key twice.
+        tracing: makes a span of every reconcile.
         connect: called when it starts, to let changes of objects fill the queue from then on.
         timeout: seconds that one reconcile may take; it is cancelled then, and tried again.
         allowed: asked before each reconcile; while it says no (the lease is lost), keys stay where they are.
@@ -75,6 +77,7 @@ class Controller:
         expected: tuple[type[Exception], ...] = (TransportError, RetryableError),
         clock: Clock | None = None,
         metrics: ControllerMetrics | None = None,
+        tracing: Tracing | None = None,
         new_id: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         self.name = name
@@ -87,6 +90,7 @@ class Controller:
         self._expected = expected
         self._clock = clock or SystemClock()
         self._metrics = metrics or NoControllerMetrics()
+        self._tracing = tracing or Tracing()
         self._new_id = new_id
 
     async def run(self) -> None:
@@ -124,8 +128,11 @@ class Controller:
             await asyncio.sleep(0)
 
     async def _process(self, key: Key) -> None:
-        started = self._clock.now()
-        with bound(controller=self.name, namespace=key.namespace, name=key.name, reconcile_id=self._new_id()):
+        started, reconcile_id = self._clock.now(), self._new_id()
+        with (
+            bound(controller=self.name, namespace=key.namespace, name=key.name, reconcile_id=reconcile_id),
+            self._tracing.reconcile(self.name, key.namespace, key.name, reconcile_id) as ended,
+        ):
             try:
                 async with asyncio.timeout(self._timeout) as limit:
                     outcome: Result | Exception = await self._reconcile(key)
@@ -141,7 +148,8 @@ class Controller:
                     self._metrics.failed("timeout")
                     outcome = RetryableError(f"not finished after {self._timeout:g} s")
             self._settle(key, outcome)
-        result = {Done: "success", RequeueAfter: "requeue_after"}.get(type(outcome), "error")
+            result = {Done: "success", RequeueAfter: "requeue_after"}.get(type(outcome), "error")
+            ended(result)
         self._metrics.reconciled(result, self._clock.now() - started)
 
     def _settle(self, key: Key, outcome: Result | Exception) -> None:

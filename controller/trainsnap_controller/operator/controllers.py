@@ -150,6 +150,7 @@ def _add_controller(
             connect=connect,
             allowed=running.allowed,
             metrics=process.metrics.controller(queue.name),
+            tracing=process.tracing,
         )
     )
 

@@ -12,6 +12,7 @@ from trainsnap_controller.cache import Cache, Store
 from trainsnap_controller.config import Configuration
 from trainsnap_controller.manager import HttpServer, Manager
 from trainsnap_controller.observe.metrics import Metrics
+from trainsnap_controller.observe.tracing import Tracing
 from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.webhooks.certs_manager import CertManager
 
@@ -36,6 +37,7 @@ class Process:
     metrics: Metrics
     framework: Framework
     installed: Collection[Resource]
+    tracing: Tracing
 
     @property
     def opaque_kinds(self) -> Mapping[str, Resource]:
