@@ -157,7 +157,9 @@ async def test_the_moment_is_set_at_the_first_start_and_kept(start: Start, clust
 async def test_a_runtime_of_an_unknown_kind_is_taken_over_whole_once_it_is_configured(
     start: Start, cluster: Cluster
 ) -> None:
-    spec = {"partition": "gpu", "nothing": None, "deep": [{"a": [1, 1.5, "1", True, {}]}]}
+    # Fields of our own kinds mean nothing here, whatever is in them.
+    spec = {"partition": "gpu", "nothing": None, "deep": [{"a": [1, 1.5, "1", True, {}]}],
+            "template": {"spec": {"replicatedJobs": "none"}}, "mlPolicy": 7}  # fmt: skip
     slurm = {"apiVersion": "acme.org/v1", "kind": "SlurmRuntime", "metadata": {"name": "slurm"}, "spec": spec}
     wanted = train_job("job", cluster.namespace, "slurm", kind="SlurmRuntime")
     wanted["spec"]["runtimeRef"]["apiGroup"] = "acme.org"

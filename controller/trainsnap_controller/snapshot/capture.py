@@ -152,7 +152,8 @@ class Snapshots:
         if deeper_than(runtime, MOST_LEVELS):
             rule = f"{ref.kind} {ref.name} is nested more than {MOST_LEVELS} levels deep"
             raise Blocked(reasons.SNAPSHOT_REJECTED, rule)
-        if jobset is None:
+        if jobset is None and ref.key in BUILT_IN_KINDS:
+            # What other kinds mean, only their own controllers know.
             await check(runtime)
         wanted = snapshot_of(
             owner, runtime, origin=origin, captured_at=self.now(), keep_annotations=self.keep_annotations

@@ -78,19 +78,36 @@ async def test_the_owner_reference_is_put_back(found: list[JSON] | None, want: l
     assert remembered == [answer]
 
 
+SLURM = RuntimeRef("slurm.acme", "SlurmRuntime", "rt")
+
+
+class Taking(Server):
+    async def create(self, resource: Resource, obj: JSON, **options: Any) -> JSON:
+        return obj
+
+
+def of_slurm(spec: JSON) -> Snapshots:
+    """With a runtime of a kind that another controller builds from."""
+    return Snapshots(
+        Taking({"apiVersion": "slurm.acme/v1", "kind": "SlurmRuntime", "metadata": {"name": "rt"}, "spec": spec}),
+        lambda namespace, name: None,
+        lambda snapshot: None,
+        lambda: datetime(2026, 1, 1, tzinfo=UTC),
+        opaque_kinds={SLURM.key: Resource("slurm.acme", "v1", "SlurmRuntime", "slurmruntimes")},
+    )
+
+
 async def test_a_runtime_that_nobody_could_read_again_is_refused() -> None:
     deep: JSON = {}
     for _ in range(150):
         deep = {"a": deep}
-    server = Server({"apiVersion": "slurm.acme/v1", "kind": "SlurmRuntime", "metadata": {"name": "rt"}, "spec": deep})
-    kind = Resource("slurm.acme", "v1", "SlurmRuntime", "slurmruntimes")
-    ref = RuntimeRef("slurm.acme", "SlurmRuntime", "rt")
-    snapshots = Snapshots(
-        server,
-        lambda namespace, name: None,
-        lambda snapshot: None,
-        lambda: datetime(2026, 1, 1, tzinfo=UTC),
-        opaque_kinds={ref.key: kind},
-    )
     with pytest.raises(Blocked, match="SlurmRuntime rt is nested more than 100 levels deep"):
-        await snapshots.obtain(JOB, ref, None, unchecked)
+        await of_slurm(deep).obtain(JOB, SLURM, None, unchecked)
+
+
+async def test_a_runtime_of_another_controller_is_not_judged_by_our_rules() -> None:
+    async def judged(_: JSON) -> None:
+        raise AssertionError
+
+    spec = {"template": {"spec": {"replicatedJobs": "none"}}}
+    assert (await of_slurm(spec).obtain(JOB, SLURM, None, judged))["opaque"] == {"spec": {"spec": spec}}
