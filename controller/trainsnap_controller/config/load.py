@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -11,6 +12,8 @@ from pydantic import ValidationError
 from trainsnap_controller.config.model import API_VERSION, FEATURE_GATES, Configuration
 
 MAX_BYTES = 1 << 20
+MOST_FAULTS = 10
+LONGEST_VALUE = 100
 
 
 class ConfigError(Exception):
@@ -31,12 +34,26 @@ def load(path: Path | None) -> Configuration:
     return parse(text, str(path))
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice, of which PyYAML would take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [(key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for index, (_, name) in enumerate(keys):
+            if keys[index] in keys[:index]:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {name!r} is there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def parse(text: bytes, where: str) -> Configuration:
     """The configuration in a YAML text; ``where`` names it in messages. Raises ConfigError."""
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        data = yaml.load(text, _Loader)
+    except (yaml.YAMLError, ValueError) as error:
+        # ValueError: what looks like a date or a number to YAML, and is none.
         raise ConfigError(f"{where}: is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where}: is nested too deep") from error
     if not isinstance(data, dict):
         raise ConfigError(f"{where}: must be a mapping with apiVersion {API_VERSION} and kind Configuration")
     for key in ("apiVersion", "kind"):
@@ -65,13 +82,18 @@ def with_gates(config: Configuration, text: str) -> Configuration:
 def describe(error: ValidationError) -> str:
     """All faults of a validation as one line: ``path: rule (value)`` each, separated by semicolons."""
     lines = []
-    for fault in error.errors(include_url=False):
+    faults = error.errors(include_url=False)
+    for fault in faults[:MOST_FAULTS]:
         path = ".".join(str(part) for part in fault["loc"])
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             lines.append(f"{path}: unknown field")
         elif isinstance(fault["input"], str | int | float | bool):
-            lines.append(f"{path}: {message}, got {fault['input']!r}")
+            shown = repr(fault["input"])
+            shown = shown if len(shown) <= LONGEST_VALUE else f"{shown[:LONGEST_VALUE]}..."
+            lines.append(f"{path}: {message}, got {shown}")
         else:
             lines.append(f"{path}: {message}" if path else message)
+    if len(faults) > MOST_FAULTS:
+        lines.append(f"and {len(faults) - MOST_FAULTS} more")
     return "; ".join(lines)

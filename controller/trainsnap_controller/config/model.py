@@ -18,7 +18,7 @@ from trainsnap_controller import constants as c
 
 API_VERSION: Final = "config.trainer.kubeflow.org/v1alpha1"
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
+_DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?)(ns|us|µs|ms|s|m|h)")
 
 
 def _seconds(value: Any) -> Any:
@@ -32,7 +32,13 @@ def _seconds(value: Any) -> Any:
 
 
 Port = Annotated[int, Field(ge=1, le=65535)]
-Seconds = Annotated[float, Field(gt=0), BeforeValidator(_seconds)]
+Seconds = Annotated[float, Field(gt=0, le=86400), BeforeValidator(_seconds)]
+Rate = Annotated[float, Field(ge=0, le=1_000_000, strict=False)]
+Burst = Annotated[int, Field(ge=0, le=1_000_000)]
+Workers = Annotated[int, Field(ge=1, le=1000)]
+_LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+Label = Annotated[str, Field(pattern=f"^{_LABEL}$")]
+Name = Annotated[str, Field(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=253)]
 FEATURE_GATES = {"TrainJobStatus": False}
 """Every feature gate and whether it is on by default."""
 
@@ -93,9 +99,9 @@ class LeaderElection(_Section):
     """Pause between two tries to get or renew the Lease."""
     resource_lock: Literal["leases"] = "leases"
     """What is locked; only Leases are."""
-    resource_name: str = c.LEASE_NAME
+    resource_name: Name = c.LEASE_NAME
     """Name of the Lease: the reference's, so that the two never work at once."""
-    resource_namespace: str = ""
+    resource_namespace: Label | Literal[""] = ""
     """Namespace of the Lease; the operator's own by default."""
 
     @model_validator(mode="after")
@@ -106,7 +112,7 @@ class LeaderElection(_Section):
 
 
 class Controller(_Section):
-    group_kind_concurrency: Mapping[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    group_kind_concurrency: Mapping[str, Workers] = Field(default_factory=dict)
     """Reconciles at once by ``Kind.group``; 5 for TrainJobs and 1 for each kind of runtime by default."""
 
 
@@ -118,9 +124,9 @@ class CertManagement(_Section):
 
     enable: bool = True
     """Whether trainsnap makes and renews the webhooks' certificate."""
-    webhook_service_name: str = "kubeflow-trainer-controller-manager"
+    webhook_service_name: Label = "kubeflow-trainer-controller-manager"
     """Service whose name the certificate is made for."""
-    webhook_secret_name: str = "kubeflow-trainer-webhook-cert"
+    webhook_secret_name: Name = "kubeflow-trainer-webhook-cert"
     """Secret that the certificate is kept in, in the operator's namespace."""
     provider: Literal["", "trainsnap", "cert-manager", "files"] = ""
     """Who makes the certificate; by default as ``enable`` says: trainsnap, or files."""
@@ -140,18 +146,18 @@ class CertManagement(_Section):
 
 
 class ClientConnection(_Section):
-    qps: Annotated[float, Field(ge=0, strict=False)] = 50.0
+    qps: Rate = 50.0
     """Requests a second to the API server in the long run; 0 for no limit."""
-    burst: Annotated[int, Field(ge=0)] = 100
+    burst: Burst = 100
     """Requests to the API server that may be sent at once."""
 
 
 class StatusServer(_Section):
     port: Port = 10443
     """Port of the server that training code reports its progress to, with the feature gate TrainJobStatus."""
-    qps: Annotated[float, Field(ge=0, strict=False)] = 5.0
+    qps: Rate = 5.0
     """Reports a second that it writes in the long run; others wait. 0 for no limit."""
-    burst: Annotated[int, Field(ge=0)] = 10
+    burst: Burst = 10
     """Reports that it may write at once."""
 
 
@@ -167,13 +173,13 @@ class Tls(_Section):
 class OpaqueRuntime(_Section):
     """A runtime kind that trainsnap does not know, whose snapshots it takes for another controller."""
 
-    group: str
+    group: Name
     """API group, as in ``spec.runtimeRef.apiGroup``."""
-    version: str
+    version: Label
     """Version of the group to read it in."""
-    kind: str
+    kind: Annotated[str, Field(pattern="^[A-Z][A-Za-z0-9]{0,62}$")]
     """Kind, as in ``spec.runtimeRef.kind``."""
-    plural: str
+    plural: Label
     """Name in URLs."""
     namespaced: bool = True
     """Whether it lives in namespaces."""

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 JSON = dict[str, Any]
 TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+PATH: Final = "/metrics"
 KEEP_SECONDS: Final = 60.0
 """A right that is taken away works for so long at most."""
 KEEP_ANSWERS: Final = 1000
 ASK_SECONDS: Final = 5.0
+ASK_AT_ONCE: Final = 4
+"""Tokens that are asked about at the same time: anybody can send any number of them."""
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -53,13 +56,19 @@ class Requests(Protocol):
 
 
 class Guarded:
-    """An ASGI application that only lets through whom the API server lets through."""
+    """An ASGI application that only lets through whom the API server lets through.
+
+    Args:
+        app: answers at ``/metrics``.
+        api: asks; not the connection of the controllers, whose limit of requests strangers could use up.
+    """
 
     def __init__(self, app: ASGIApp, api: Requests, *, clock: Clock | None = None) -> None:
         self._app = app
         self._api = api
         self._clock = clock or SystemClock()
-        self._answers: dict[tuple[bytes, str], tuple[float, int]] = {}
+        self._answers: dict[bytes, tuple[float, int]] = {}
+        self._asking = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = await self._refusal(Request(scope))
@@ -71,14 +80,21 @@ class Guarded:
             return PlainTextResponse("a bearer token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
         # Not `request.url`: a Host header with a slash in it changes the path there, and another right would be asked.
         path = request.scope["path"]
-        key = (hashlib.sha256(token.encode()).digest(), path)
+        if path != PATH:
+            return PlainTextResponse("there is nothing at this path\n", 404)
+        key = hashlib.sha256(token.encode()).digest()
         asked, status = self._answers.get(key, (0.0, 0))
         if not status or self._clock.now() - asked > KEEP_SECONDS:
+            if self._asking >= ASK_AT_ONCE:
+                return PlainTextResponse("too many tokens are being asked about, try again\n", 503)
+            self._asking += 1
             try:
-                status = await self._ask(token.strip(), path)
+                status = await self._ask(token.strip())
             except TransportError as error:
                 _log.warning("the API server does not say who may see metrics", error=str(error))
                 return PlainTextResponse("the API server cannot be asked who may see this\n", 503)
+            finally:
+                self._asking -= 1
             if len(self._answers) >= KEEP_ANSWERS:
                 self._answers.clear()
             self._answers[key] = (self._clock.now(), status)
@@ -86,7 +102,7 @@ class Guarded:
             return PlainTextResponse("the token is not valid\n", 401, {"WWW-Authenticate": "Bearer"})
         return PlainTextResponse(f"not allowed to get {path}\n", 403) if status == 403 else None
 
-    async def _ask(self, token: str, path: str) -> int:
+    async def _ask(self, token: str) -> int:
         """200, 401 or 403."""
         review = await self._post(TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
         if not review.get("authenticated"):
@@ -97,7 +113,7 @@ class Guarded:
             "uid": user.get("uid", ""),
             "groups": user.get("groups") or [],
             "extra": user.get("extra") or {},
-            "nonResourceAttributes": {"path": path, "verb": "get"},
+            "nonResourceAttributes": {"path": PATH, "verb": "get"},
         }
         access = await self._post(ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
         return 200 if access.get("allowed") else 403

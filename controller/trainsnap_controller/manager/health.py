@@ -57,7 +57,7 @@ class HealthChecks:
 
         200 or 500. The answer is ``ok``, or the list of checks with their details on failure and with ``?verbose``.
         """
-        return Starlette(
+        app = Starlette(
             routes=[
                 Route("/healthz", self._answer_live),
                 Route("/healthz/{check}", self._answer_live),
@@ -65,6 +65,9 @@ class HealthChecks:
                 Route("/readyz/{check}", self._answer_ready),
             ]
         )
+        # Would answer `/healthz/` with a redirect to whatever host the request names.
+        app.router.redirect_slashes = False
+        return app
 
     async def _answer_live(self, request: Request) -> Response:
         return _answer("healthz", self.live(), request)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import re
 import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from prometheus_client.exposition import choose_encoder
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
+
+
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 
 
 class ListenError(Exception):
@@ -146,16 +150,32 @@ def metrics_app(registry: CollectorRegistry) -> Starlette:
     """An ASGI application with ``/metrics``, in the format that the scraper asks for."""
 
     async def metrics(request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        try:
+            encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        except (TypeError, ValueError):
+            # A version that is no number is nothing that could be answered with.
+            encode, content_type = choose_encoder("")
         return Response(encode(registry), headers={"content-type": content_type})
 
-    return Starlette(routes=[Route("/metrics", metrics)])
+    app = Starlette(routes=[Route("/metrics", metrics)])
+    # Would answer `/metrics/` with a redirect to whatever host the request names.
+    app.router.redirect_slashes = False
+    return app
+
+
+def _encodable(host: str) -> bool:
+    """Whether a resolver can be asked about a host. Where not, the standard library leaves an open socket behind."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return "\0" not in host
 
 
 def _listen(name: str, address: str) -> socket.socket:
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ListenError(f"{name}: address {address!r}: must be HOST:PORT or :PORT, with a port from 0 to 65535")
+    if not colon or not _PORT.fullmatch(port) or int(port) > 65535 or not _encodable(host):
+        raise ListenError(f"{name}: address {address[:80]!r}: must be HOST:PORT or :PORT, with a port from 0 to 65535")
     host = host.strip("[]")
     both = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both or ":" in host else socket.AF_INET

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections.abc import Callable
 from typing import IO, Any, Final, Literal
 
 import structlog
@@ -27,6 +29,50 @@ LIBRARY_LEVELS: Final = {
     # "Started server process", for servers that are only a part of this process.
     "uvicorn": logging.WARNING,
 }
+
+
+BY_ANYBODY: Final = (
+    "uvicorn.error",
+    "trainsnap_controller.manager.connections",
+    "trainsnap_controller.manager.guarded",
+    "trainsnap_controller.statusserver",
+    "trainsnap_controller.webhooks.app",
+)
+"""Loggers, with those below them, whose lines anybody can cause who reaches a port of ours."""
+
+
+class Sparing(logging.Filter):
+    """Lets through so many lines of one text of `BY_ANYBODY` in a while, whatever else is on them. The last of them
+    says that the following are left out. Errors of the operator's own work are never held back."""
+
+    def __init__(self, *, lines: int = 10, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._lines = lines
+        self._seconds = seconds
+        self._clock = clock
+        self._began = clock()
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not f"{record.name}.".startswith(_BY_ANYBODY):
+            return True
+        if self._clock() - self._began >= self._seconds:
+            self._began = self._clock()
+            self._counts.clear()
+        # Ours are dictionaries on their way through the standard library; texts of libraries come before their values.
+        text = record.msg.get("event") if isinstance(record.msg, dict) else record.msg
+        key = (record.name, str(text))
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        if count == self._lines:
+            note = f"more of these within {self._seconds:g} s are left out"
+            if isinstance(record.msg, dict):
+                record.msg = {**record.msg, "note": note}
+            else:
+                record.note = note
+        return count <= self._lines
+
+
+_BY_ANYBODY: Final = tuple(f"{name}." for name in BY_ANYBODY)
 
 
 def configure_logging(
@@ -75,6 +121,7 @@ def configure_logging(
             foreign_pre_chain=shared, processors=_renderers(format, colors if colors is not None else stream.isatty())
         )
     )
+    handler.addFilter(Sparing())
     root = logging.getLogger()
     for old in list(root.handlers):
         if getattr(old, "_trainsnap", False):

@@ -44,7 +44,7 @@ def add_metrics(manager: Manager, process: Process, admission: Admission | None)
         tls = admission.certificates.ssl_context
     shown: Any = metrics_app(process.metrics.registry)
     if section.auth.enabled:
-        shown = Guarded(shown, process.api)
+        shown = Guarded(shown, process.api if admission is None else admission.api)
     return _plain_server(manager, "metrics", shown, section.bind_address, tls)
 
 

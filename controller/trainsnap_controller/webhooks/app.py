@@ -51,6 +51,8 @@ LARGE_BODIES: Final = 8
 """Larger bodies that are read at the same time; more of them wait. No number of clients fills the memory."""
 LONGEST_SECONDS: Final = 9.0
 """For an answer, when the request does not say how long the API server waits; its default is 10 s."""
+MOST_SECONDS: Final = 30.0
+"""The longest that an API server waits for a webhook; who says more is none."""
 MARGIN_SECONDS: Final = 0.5
 """How much earlier than the API server we stop waiting, so that the user gets our words and not its own."""
 _TIMEOUT: Final = re.compile(rb"timeout=(?:(\d{1,4})m)?(\d{1,9}(?:\.\d{1,9})?)s")
@@ -211,7 +213,7 @@ def _seconds(query: bytes) -> float:
     match = _TIMEOUT.fullmatch(query)
     if match is None:
         return LONGEST_SECONDS
-    given = int(match[1] or 0) * 60 + float(match[2])
+    given = min(int(match[1] or 0) * 60 + float(match[2]), MOST_SECONDS)
     return max(given - MARGIN_SECONDS, given / 2)
 
 

@@ -65,6 +65,33 @@ def test_durations_are_written_as_go_writes_them(text: str, want: float) -> None
             "f: controller.groupKindConcurrency.TrainJob.trainer.kubeflow.org: ",
             id="no workers",
         ),
+        pytest.param("[" * 100_000, "f: is nested too deep", id="lists without end"),
+        pytest.param(HEAD + "x: " + "{a: " * 5000, "f: is nested too deep", id="objects without end"),
+        pytest.param(HEAD + "webhook: {host: 2001-99-99}", "f: is not YAML: month must be", id="no date"),
+        pytest.param(HEAD + "webhook: {port: 0x_}", "f: is not YAML: invalid literal", id="no number"),
+        pytest.param(HEAD + f"webhook: {{port: {'9' * 5000}}}", "f: is not YAML: ", id="a number without end"),
+        pytest.param(HEAD + "tls: {}\ntls: {}", "the key 'tls' is there twice", id="a key twice"),
+        pytest.param(
+            HEAD + "webhook: {port: 1, port: 2}", "the key 'port' is there twice", id="a key twice in an object"
+        ),
+        pytest.param(HEAD + "clientConnection: {qps: .inf}", "clientConnection.qps: ", id="a rate without end"),
+        pytest.param(HEAD + "statusServer: {burst: 10000000}", "statusServer.burst: ", id="more than can be"),
+        pytest.param(
+            HEAD + f"leaderElection: {{leaseDuration: {'9' * 400}s}}", "must be a duration such as", id="no end"
+        ),
+        pytest.param(HEAD + "leaderElection: {leaseDuration: 25h}", "leaderElection.leaseDuration: ", id="too long"),
+        pytest.param(HEAD + "leaderElection: {leaseDuration: ٣s}", "must be a duration such as", id="other digits"),
+        pytest.param(HEAD + "leaderElection: {resourceName: ../x}", "resourceName: String should match", id="no name"),
+        pytest.param(
+            HEAD + "snapshots: {opaqueRuntimes: [{group: a.b, version: v1, kind: K, plural: ../x}]}",
+            "opaqueRuntimes.0.plural: String should match",
+            id="no plural",
+        ),
+        pytest.param(
+            HEAD + "controller: {groupKindConcurrency: {TrainJob.trainer.kubeflow.org: 1000000000}}",
+            "less than or equal to 1000",
+            id="workers without end",
+        ),
     ],
 )
 def test_faults_are_one_clear_line(text: str, want: str) -> None:
@@ -72,6 +99,19 @@ def test_faults_are_one_clear_line(text: str, want: str) -> None:
         parse(text.encode(), "f")
     assert want in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"webhook: {{port: '{'x' * 100_000}'}}", id="a long value"),
+        pytest.param("\n".join(f"x{index}: 1" for index in range(5000)), id="many faults"),
+    ],
+)
+def test_faults_are_told_shortly(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse((HEAD + text).encode(), "f")
+    assert len(str(caught.value)) < 400
 
 
 def test_all_faults_are_told_at_once() -> None:

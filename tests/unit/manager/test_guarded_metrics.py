@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from starlette.routing import Route
 
 from support.clock import FakeClock
 from trainsnap_api.transport import Disconnected
-from trainsnap_controller.manager.guarded import KEEP_SECONDS, Guarded
+from trainsnap_controller.manager.guarded import ASK_AT_ONCE, KEEP_SECONDS, Guarded
 
 pytestmark = pytest.mark.anyio
 
@@ -35,11 +36,14 @@ class Server:
     down: bool = False
     allowed: bool = True
     asked: list[JSON] = field(default_factory=list)
+    go: asyncio.Event | None = None
 
     async def request(self, method: str, path: str, *, body: JSON, **options: Any) -> Reply:
         if self.down:
             raise Disconnected("connection refused")
         self.asked.append(body["spec"])
+        if self.go is not None:
+            await self.go.wait()
         if body["kind"] == "TokenReview":
             user = {"username": "scraper", "groups": ["g"], "extra": {"k": ["v"]}}
             return Reply({"authenticated": body["spec"]["token"] == "good", "user": user})
@@ -53,7 +57,7 @@ def guarded(server: Server, clock: FakeClock) -> Guarded:
     return Guarded(Starlette(routes=[Route("/metrics", metrics)]), server, clock=clock)
 
 
-async def status(app: Guarded, authorization: str | None, host: str = "localhost") -> int:
+async def status(app: Guarded, authorization: str | None, host: str = "localhost", path: str = "/metrics") -> int:
     sent: list[Any] = []
     headers = [(b"host", host.encode())]
     if authorization is not None:
@@ -61,7 +65,7 @@ async def status(app: Guarded, authorization: str | None, host: str = "localhost
     scope = {
         "type": "http",
         "method": "GET",
-        "path": "/metrics",
+        "path": path,
         "root_path": "",
         "query_string": b"",
         "headers": headers,
@@ -123,6 +127,26 @@ async def test_an_answer_counts_for_a_while_and_then_is_asked_again() -> None:
     server.allowed = False
     clock.tick(KEEP_SECONDS + 1)
     assert await status(app, "Bearer good") == 403
+
+
+async def test_strangers_with_many_tokens_ask_the_api_server_little() -> None:
+    server = Server(go=asyncio.Event())
+    app = guarded(server, FakeClock())
+    async with asyncio.TaskGroup() as tasks:
+        first = [tasks.create_task(status(app, f"Bearer {number}")) for number in range(ASK_AT_ONCE)]
+        await asyncio.sleep(0)
+        assert [await status(app, f"Bearer more {number}") for number in range(50)] == [503] * 50
+        assert len(server.asked) == ASK_AT_ONCE
+        assert server.go is not None
+        server.go.set()
+    assert [task.result() for task in first] == [401] * ASK_AT_ONCE
+    assert await status(app, "Bearer good") == 200
+
+
+async def test_nobody_is_asked_about_other_paths() -> None:
+    server = Server()
+    assert await status(guarded(server, FakeClock()), "Bearer good", path="/x") == 404
+    assert not server.asked
 
 
 async def test_a_failure_is_not_kept() -> None:

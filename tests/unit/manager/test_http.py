@@ -102,18 +102,45 @@ async def test_metrics_are_served_in_the_format_that_is_asked_for() -> None:
         assert body.endswith("# EOF\n")
 
 
+@pytest.mark.parametrize("version", ["foo", "1.x", ""])
+@pytest.mark.parametrize("format", ["application/openmetrics-text", "text/plain"])
+async def test_a_format_that_does_not_exist_is_answered_with_the_usual_one(format: str, version: str) -> None:
+    async with serving(metrics_app(Metrics().registry)) as port:
+        status, body = await get(port, "/metrics", f"accept: {format}; version={version}")
+    assert (status, body[:6]) == (200, "# HELP")
+
+
+@pytest.mark.parametrize("path", ["/metrics/", "/healthz/", "/readyz/"])
+async def test_nobody_is_sent_to_a_host_that_the_request_names(path: str) -> None:
+    app = metrics_app(Metrics().registry) if path == "/metrics/" else HealthChecks().app()
+    async with serving(app) as port:
+        assert (await get(port, path))[0] == 404
+
+
 @pytest.mark.parametrize("address", [":0", "127.0.0.1:0", "localhost:0"])
 async def test_addresses_that_work(address: str) -> None:
     async with serving(HealthChecks().app(), address) as port:
         assert (await get(port, "/healthz"))[0] == 200
 
 
-@pytest.mark.parametrize("address", ["8081", "", "host:port", ":70000", "127.0.0.1:-1", "no.such.host.invalid:0"])
+@pytest.mark.parametrize(
+    "address", ["8081", "", "host:port", ":70000", "127.0.0.1:-1", "no.such.host.invalid:0", ":²", ":٣"]
+)
 def test_addresses_that_do_not_work_are_named(address: str) -> None:
     with pytest.raises(ListenError, match=r"^health: ") as caught:
         HttpServer("health", None, address)
     assert address in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [f":{'0' * 5000}", f"{'a' * 300}:0", f"{'é' * 70}.b:0", "\0:0", "\ud800:0"],
+    ids=["digits", "long", "long and not ASCII", "nul", "surrogate"],
+)
+def test_addresses_that_no_resolver_is_asked_about(address: str) -> None:
+    with pytest.raises(ListenError, match=r"^health: "):
+        HttpServer("health", None, address)
 
 
 def test_a_port_that_is_taken_is_an_error_at_once() -> None:

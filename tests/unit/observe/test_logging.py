@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from trainsnap_controller.observe.logging import bound, configure_logging
+from trainsnap_controller.observe.logging import Sparing, bound, configure_logging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,6 +71,39 @@ def test_chatter_of_libraries_is_left_out(library: str) -> None:
     configure_logging(stream=stream, level="debug")
     logging.getLogger(library).info("HTTP Request: GET ...")
     assert stream.getvalue() == ""
+
+
+def test_what_anybody_can_cause_is_told_a_few_times_in_a_while() -> None:
+    now = 0.0
+    sparing = Sparing(lines=2, seconds=60, clock=lambda: now)
+
+    def let_through(logger: str, text: Any) -> list[str]:
+        made = [logging.makeLogRecord({"name": logger, "msg": text}) for _ in range(4)]
+        return [str(record.msg) + str(getattr(record, "note", "")) for record in made if sparing.filter(record)]
+
+    note = "more of these within 60 s are left out"
+    assert let_through("uvicorn.error", "Invalid HTTP request received.") == [
+        "Invalid HTTP request received.",
+        f"Invalid HTTP request received.{note}",
+    ]
+    assert len(let_through("uvicorn.error", "another text")) == 2
+    assert let_through("trainsnap_controller.statusserver.app", {"event": "report refused", "name": "a"})[1] == str(
+        {"event": "report refused", "name": "a", "note": note}
+    )
+    assert len(let_through("trainsnap_controller.reconcile.trainjob", "our own work")) == 4
+    assert len(let_through("trainsnap_controller.webhooks.application", "another module")) == 4
+    now = 61.0
+    assert len(let_through("uvicorn.error", "Invalid HTTP request received.")) == 2
+
+
+def test_the_output_is_sparing() -> None:
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    for number in range(50):
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+        structlog.stdlib.get_logger("trainsnap_controller.webhooks.app").error("the webhook failed", uid=number)
+    assert len(lines(stream)) == 20
+    assert [line["note"] for line in lines(stream)[-2:]] == ["more of these within 60 s are left out"] * 2
 
 
 def test_an_exception_is_one_line_of_json() -> None:
