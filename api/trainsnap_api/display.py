@@ -12,24 +12,44 @@ from typing import TYPE_CHECKING, Any
 from trainsnap_api.state import reason_of, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from trainsnap_api.base import Kind
 
 _SHORT = 12
 """Characters of a digest that are shown."""
+_LONG = 200
+"""Characters of a message that are shown in a line."""
+_ROWS = 100
+"""Objects of a list that are shown."""
 
 
 def line(obj: Kind) -> str:
     """``<TrainJob team-a/bert: Running, 2 nodes, ClusterTrainingRuntime torch>``."""
-    facts = ", ".join(text for _, text in _facts(obj) if text)
-    return f"<{type(obj).__name__} {_name(obj)}{': ' if facts else ''}{facts}>"
+    (_, name), *facts = _shown(obj)
+    told = ", ".join(one_line(text) for _, text in facts if text)
+    return f"<{type(obj).__name__} {one_line(name)}{': ' if told else ''}{told}>"
 
 
 def table(obj: Kind) -> str:
     """The same facts as an HTML table with a heading."""
-    rows = [("Name", _name(obj)), *_facts(obj)]
-    return html_table(type(obj).__name__, (), [row for row in rows if row[1]])
+    return html_table(type(obj).__name__, (), [row for row in _shown(obj) if row[1]])
+
+
+def list_table(objects: Sequence[Kind]) -> str:
+    """A row for each of the first hundred objects of one kind, without the columns that are empty in all."""
+    kind = type(objects[0]).__name__ if objects else "object"
+    caption = _count(len(objects), kind) + (f", the first {_ROWS}" if len(objects) > _ROWS else "")
+    rows = [dict(_shown(obj)) for obj in objects[:_ROWS]]
+    headings = dict.fromkeys(heading for row in rows for heading in row)
+    header = [heading for heading in headings if any(row.get(heading) for row in rows)]
+    return html_table(caption, header, [[row.get(heading, "") for heading in header] for row in rows])
+
+
+def one_line(text: str) -> str:
+    """Text of others for a terminal: nothing in it moves the cursor, and there is an end to it."""
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return printable if len(printable) <= _LONG else f"{printable[: _LONG - 1]}…"
 
 
 def html_table(caption: str, header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -49,12 +69,19 @@ def _name(obj: Any) -> str:
     return f"{metadata.namespace}/{name}" if metadata and metadata.namespace else str(name)
 
 
-def _facts(obj: Any) -> list[tuple[str, str]]:
-    match type(obj).__name__:
-        case "TrainJob":
-            return _job(obj)
-        case "TrainingRuntimeSnapshot":
-            return _snapshot(obj)
+def _shown(obj: Any) -> list[tuple[str, str]]:
+    """The name, then the facts, each with its heading. Those of another kind than the four are not known."""
+    kinds = {"TrainJob": _job, "TrainingRuntimeSnapshot": _snapshot}
+    kinds |= dict.fromkeys(("TrainingRuntime", "ClusterTrainingRuntime"), _runtime)
+    facts = next((kinds[cls.__name__] for cls in type(obj).__mro__ if cls.__name__ in kinds), lambda _: [])
+    try:
+        return [("Name", _name(obj)), *facts(obj)]
+    except (AttributeError, TypeError):
+        # Assignments are not checked: a field may hold a dictionary, or anything else, in place of an object.
+        return [("Name", "(fields of wrong types)")]
+
+
+def _runtime(obj: Any) -> list[tuple[str, str]]:
     policy = obj.spec.ml_policy if obj.spec else None
     jobs = _path(obj, "spec", "template", "spec", "replicated_jobs") or ()
     frameworks = [name for name in ("torch", "mpi", "jax", "xgboost", "flux") if policy and getattr(policy, name)]

@@ -9,6 +9,7 @@ What is not plain JSON in the fields of generated classes is left to pydantic, w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from trainsnap_api.base import JSON, Lazy, Model
@@ -19,6 +20,15 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 class _NotPlainError(Exception):
     """Something that pydantic knows better how to write."""
+
+
+def plain(value: Any) -> Any:
+    """JSON data of what a caller put together from mappings, lists and models, in any mixture."""
+    if isinstance(value, Model):
+        return value.dump()
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    return [plain(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def dumped(obj: Model) -> JSON | None:

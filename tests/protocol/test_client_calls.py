@@ -112,7 +112,7 @@ async def test_refusals_are_typed(answer: Any, want: type[Exception], message: s
     ("obj", "error", "message"),
     [
         (runtime("a", "ns"), ValueError, "kind is 'TrainingRuntime', 'TrainJob' is needed"),
-        (TrainingRuntime(), TypeError, "a TrainJob is needed, not a TrainingRuntime"),
+        (TrainingRuntime(), TypeError, "a TrainJob or a mapping is needed, not TrainingRuntime"),
         ({**train_job("a", "ns"), "apiVersion": "v2"}, ValueError, "apiVersion is 'v2'"),
     ],
 )
@@ -132,11 +132,13 @@ async def test_a_wrong_namespace_is_not_sent() -> None:
             await client.jobs.create(train_job("a", "other"), namespace="x")
         with pytest.raises(ValueError, match="ClusterTrainingRuntime has no namespace"):
             await client.cluster_runtimes.get("a", "ns")
+        with pytest.raises(ValueError, match="ClusterTrainingRuntime has no namespace"):
+            await client.cluster_runtimes.apply(runtime("a"), namespace="ns")
         with pytest.raises(ValueError, match="cannot both be given"):
             await client.jobs.list("ns", all_namespaces=True)
         with pytest.raises(ValueError, match="not a state of a job: Done"):
             await client.jobs.wait_for("a", "Done")  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="None None is not a kind of this client"):
+        with pytest.raises(ValueError, match="Model is not the class of a kind of this client"):
             client.kind(Model)  # type: ignore[type-var]
         assert server.seen == []
         assert client.in_namespace("b").namespace == "b"

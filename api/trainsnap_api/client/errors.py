@@ -8,7 +8,7 @@ ValueError or TypeError, raised before anything is sent.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainsnap_api.transport.errors import (
     AlreadyExists,
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
     from trainsnap_api.client.values import Progress
+
+E = TypeVar("E", bound=ApiError)
 
 __all__ = [
     "AlreadyExists",
@@ -77,27 +79,56 @@ __all__ = [
 
 
 class UnknownFields(BadRequest):
-    """400 of strict field validation: the server does not know ``fields``. It is older than what wrote them, or newer
-    and has dropped them, or they are misspelled. Nothing was stored."""
+    """Strict field validation: the server does not know ``fields``. It is older than what wrote them, or newer and has
+    dropped them, or they are misspelled. Nothing was stored. ``status`` is 400 for a create or replace, 422 for a
+    patch, 500 for an apply: so the server has it."""
 
     fields: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, error: BadRequest) -> UnknownFields | None:
-        """The same answer as this error; None when it is about something else."""
-        if "strict decoding error" not in error.message:
-            return None
-        found = cls(
-            error.message,
-            status=error.status,
-            reason=error.reason,
-            causes=error.causes,
-            method=error.method,
-            path=error.path,
-            details=error.details,
-        )
-        found.fields = tuple(dict.fromkeys(re.findall(r'unknown field "([^"]+)"', error.message)))
-        return found
+
+_NOT_TYPED = re.compile(
+    r"failed to create typed patch object \(.*?, Kind=\w+\): \.(?P<field>.+?): (?P<problem>.+)", re.DOTALL
+)
+"""The server's answer to an apply of which a field does not fit the schema."""
+
+
+def refused(error: ApiError) -> ApiError:
+    """The answer to a write as the class that says what is wrong; the same error when it is that already.
+
+    What is wrong with an object comes as 400, 422 or 500, depending on which part of the server sees it first.
+    """
+    what = error.message
+    at = what.find("strict decoding error: ")
+    if at >= 0:
+        # To a patch, the server repeats the whole object before this.
+        message = what[at:] if isinstance(error, Invalid) else what
+        return _as_unknown(error, message, re.findall(r'unknown field "([^"]+)"', what[at:]))
+    typed = _NOT_TYPED.fullmatch(what)
+    if typed is None:
+        return error
+    field, problem = typed["field"], typed["problem"]
+    if problem == "field not declared in schema":
+        return _as_unknown(error, what, [field])
+    reason = "FieldValueDuplicate" if problem.startswith("duplicate") else "FieldValueTypeInvalid"
+    return _again(Invalid, error, what, (Cause(field, reason, problem),))
+
+
+def _as_unknown(error: ApiError, message: str, fields: list[str]) -> UnknownFields:
+    found = _again(UnknownFields, error, message, () if isinstance(error, Invalid) else error.causes)
+    found.fields = tuple(dict.fromkeys(fields))
+    return found
+
+
+def _again(cls: type[E], error: ApiError, message: str, causes: tuple[Cause, ...]) -> E:
+    return cls(
+        message,
+        status=error.status,
+        reason=error.reason,
+        causes=causes,
+        method=error.method,
+        path=error.path,
+        details=error.details,
+    )
 
 
 class NotUnderstood(MalformedResponse):
@@ -112,29 +143,29 @@ class NotUnderstood(MalformedResponse):
         return cls(f"{what}: {field}: {first['msg']}{more}")
 
 
-class JobEnded(TransportError):
-    """The job reached ``progress.state``, which it never leaves, and it is not a state that was waited for."""
+class _WaitError(TransportError):
+    """The end of a wait that did not come to what was waited for."""
 
     def __init__(self, message: str, progress: Progress) -> None:
         super().__init__(message)
         self.progress = progress
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Process pools send errors to another process; only what is in ``args`` would be passed to ``__init__``.
+        return type(self), (str(self), self.progress), self.__dict__
+
+
+class JobEnded(_WaitError):
+    """The job reached ``progress.state``, which it never leaves, and it is not a state that was waited for."""
 
 
 class JobFailed(JobEnded):
     """The job failed; the message says why, in the operator's words."""
 
 
-class JobDeleted(TransportError):
+class JobDeleted(_WaitError):
     """The job was deleted while it was waited for, or replaced by another one of its name. ``progress``: its last."""
 
-    def __init__(self, message: str, progress: Progress) -> None:
-        super().__init__(message)
-        self.progress = progress
 
-
-class WaitTimedOut(TransportError, TimeoutError):
+class WaitTimedOut(_WaitError, TimeoutError):
     """The time allowed is over; ``progress`` is what was seen last. The job itself goes on."""
-
-    def __init__(self, message: str, progress: Progress) -> None:
-        super().__init__(message)
-        self.progress = progress

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from trainsnap_api.base import Kind, Model
 from trainsnap_api.client.errors import NotUnderstood
+from trainsnap_api.dumping import plain
 from trainsnap_api.models import ClusterTrainingRuntime, TrainingRuntime, TrainingRuntimeSnapshot, TrainJob
 from trainsnap_api.transport.resources import (
     CLUSTER_TRAINING_RUNTIME,
@@ -30,19 +31,50 @@ RESOURCES: dict[type[Kind], Resource] = {
     ClusterTrainingRuntime: CLUSTER_TRAINING_RUNTIME,
     TrainingRuntimeSnapshot: TRAINING_RUNTIME_SNAPSHOT,
 }
+_KNOWN = ", ".join(sorted(resource.kind for resource in RESOURCES.values()))
 
 
 def model_of(obj: Model | Mapping[str, Any]) -> type[Kind]:
-    """The class for an object. Raises ValueError for a kind that the client does not have."""
-    if isinstance(obj, Kind) and type(obj) in RESOURCES:
-        return type(obj)
-    found = {resource.kind: model for model, resource in RESOURCES.items()}
-    data = obj.dump() if isinstance(obj, Model) else obj
-    kind, version = data.get("kind"), data.get("apiVersion")
-    model = found.get(str(kind))
-    if model is None or version != RESOURCES[model].api_version:
-        raise ValueError(f"{version} {kind} is not a kind of this client; it has {', '.join(sorted(found))}")
-    return model
+    """The class for an object. Raises TypeError for what is no object, ValueError for one of another kind."""
+    if isinstance(obj, Model):
+        return class_of(type(obj))
+    if not isinstance(obj, Mapping):
+        raise TypeError(f"an object of the API or a mapping is needed, not {type(obj).__name__}")
+    kind, version = obj.get("kind"), obj.get("apiVersion")
+    for model, resource in RESOURCES.items():
+        if (kind, version) == (resource.kind, resource.api_version):
+            return model
+    if kind is None or version is None:
+        raise ValueError("an object of any kind needs kind and apiVersion")
+    raise ValueError(f"{version} {kind} is not a kind of this client, which has {_KNOWN}")
+
+
+def class_of(model: object) -> type[Kind]:
+    """The class of a kind for itself or a class derived from it. Raises ValueError for any other."""
+    found = next((known for known in RESOURCES if isinstance(model, type) and issubclass(model, known)), None)
+    if found is None:
+        name = model.__name__ if isinstance(model, type) else repr(model)
+        raise ValueError(f"{name} is not the class of a kind of this client, which has {_KNOWN}")
+    return found
+
+
+def name_of(name: str) -> str:
+    """The name itself. Raises TypeError for None, which would mean all objects: a job not stored yet has no name."""
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, not {type(name).__name__}")
+    return name
+
+
+def which(job: TrainJob | str, namespace: str | None) -> tuple[str, str | None, str | None]:
+    """Name, namespace and uid of a job, given by its name or as an object. Raises ValueError for one without name."""
+    if isinstance(job, str):
+        return job, namespace, None
+    if not isinstance(job, TrainJob):
+        raise TypeError(f"a TrainJob or its name is needed, not {type(job).__name__}")
+    metadata = job.metadata
+    if metadata is None or not metadata.name:
+        raise ValueError("the job has no name")
+    return metadata.name, namespace or metadata.namespace, metadata.uid
 
 
 def read(model: type[T], content: bytes, what: str) -> T:
@@ -53,23 +85,26 @@ def read(model: type[T], content: bytes, what: str) -> T:
         raise NotUnderstood.of(what, error) from error
 
 
-def document(resource: Resource, model: type[Kind], obj: Kind | Mapping[str, Any], namespace: str | None) -> JSON:
-    """What is sent for an object, with its namespace. Raises TypeError or ValueError for an object of another kind,
-    version or namespace than where it is going."""
-    if isinstance(obj, Kind):
-        if not isinstance(obj, model):
-            raise TypeError(f"a {resource.kind} is needed, not a {type(obj).__name__}")
-        body = obj.dump()
-    else:
-        body = dict(obj)
+def document(
+    resource: Resource, model: type[Kind], obj: Kind | Mapping[str, Any], namespace: str | None, default: str | None
+) -> JSON:
+    """What is sent for an object: into the namespace that is given, else its own, else ``default``. Raises TypeError or
+    ValueError for an object of another kind, version or namespace than where it is going."""
+    if not isinstance(obj, Mapping | model):
+        raise TypeError(f"a {resource.kind} or a mapping is needed, not {type(obj).__name__}")
+    body: JSON = plain(obj)
     for key, want in (("kind", resource.kind), ("apiVersion", resource.api_version)):
         if body.get(key) not in (None, want):
             raise ValueError(f"{key} is {body[key]!r}, {want!r} is needed")
         body[key] = want
+    metadata = body.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise TypeError(f"metadata must be a mapping, not {type(metadata).__name__}")
     if not resource.namespaced:
+        if namespace is not None:
+            raise ValueError(f"{resource.kind} has no namespace")
         return body
-    metadata = dict(body.get("metadata") or {})
     own = metadata.get("namespace")
-    if own and namespace and own != namespace:
+    if own and namespace is not None and own != namespace:
         raise ValueError(f"metadata.namespace is {own!r}, but the object is sent to namespace {namespace!r}")
-    return {**body, "metadata": {**metadata, "namespace": own or namespace}}
+    return {**body, "metadata": {**metadata, "namespace": own or (default if namespace is None else namespace)}}

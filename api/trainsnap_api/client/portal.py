@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import inspect
 import os
 import queue
 import threading
@@ -86,13 +87,18 @@ class Portal:
 
             # What it raises ends the caller's ``run``, which cancels this wait.
             inbox.put(lambda: _post(loop, settle, function(*args)))
-            return await answer
+            result = await answer
+            return await result if inspect.isawaitable(result) else result
 
         return called
 
-    def _check(self) -> None:
+    def check_process(self) -> None:
+        """Raises RuntimeError after a fork: the thread is not there, and waiting for it would never end."""
         if os.getpid() != self._pid:
             raise RuntimeError("the client was made before a fork; connect again in the child process")
+
+    def _check(self) -> None:
+        self.check_process()
         if not self._finalizer.alive:
             raise TransportClosed("the client is closed", sent=False)
         if threading.current_thread() is self._thread:
@@ -112,7 +118,8 @@ class Stream(Generic[R], Iterator[R]):
         self._finalizer = weakref.finalize(self, self._task.cancel)
 
     def __next__(self) -> R:
-        if not self._finalizer.alive or self._task.done():
+        self._portal.check_process()
+        if not self._finalizer.alive:
             raise StopIteration
         answer: concurrent.futures.Future[R] = concurrent.futures.Future()
         _post(self._loop, self._requests.put_nowait, answer)
@@ -122,7 +129,10 @@ class Stream(Generic[R], Iterator[R]):
         except BaseException:
             self.close()
             raise
-        # Without an answer the task was ended by ``close``, or with the client.
+        if not answer.done() and self._finalizer.alive and self._task.cancelled():
+            # Not by our ``close``. Who reads a list must not take this for its end.
+            self.close()
+            raise TransportClosed("the client was closed meanwhile")
         item = answer.result() if answer.done() else _END
         if item is _END:
             self.close()
@@ -169,8 +179,11 @@ class ClientFace(Face):
         return cls(portal, inner)
 
     def close(self) -> None:
-        """Closes all connections; running watches end. May be called twice."""
+        """Closes all connections; calls and watches that run end with TransportClosed. May be called twice."""
         self._portal.stop()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._inner.server}, namespace {self._inner.namespace}>"
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from trainsnap_api.display import html_table
+from trainsnap_api.base import Kind
+from trainsnap_api.display import html_table, list_table, one_line
 from trainsnap_api.state import State, reason_of, state_of
 
 if TYPE_CHECKING:
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
     from trainsnap_api.models import SnapshotSource, TrainingRuntimeSpec, TrainJob
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Kind)
 
 
-class Listing(list[T]):
+class Listing(list[K]):
     """All objects of one consistent list; ``resource_version`` is where a watch without a gap starts."""
 
-    def __init__(self, items: Iterable[T] = (), resource_version: str = "") -> None:
+    def __init__(self, items: Iterable[K] = (), resource_version: str = "") -> None:
         super().__init__(items)
         self.resource_version = resource_version
+
+    def _repr_html_(self) -> str:
+        return list_table(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ class Progress:
         parts = [self.state, *(f"{number} {word}" for word, number in counts.items() if number)]
         if self.percent is not None:
             parts.append(f"{self.percent} %")
-        return ", ".join(parts) + (f": {self.reason}" if self.reason else "")
+        return ", ".join(parts) + (f": {one_line(self.reason)}" if self.reason else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +180,10 @@ class RuntimeDiff:
     def __str__(self) -> str:
         now = f" -> {self.live_generation}" if self.live_generation not in (None, self.generation) else ""
         head = f"{self.kind} {self.name} ({self.live}, generation {self.generation or 'unknown'}{now})"
-        return "\n".join([f"{head}: {len(self.changes)} changes", *(f"  {change}" for change in self.changes)])
+        if self.live in ("deleted", "unknown"):
+            return f"{head}: not compared"
+        count = f"{len(self.changes)} change{'' if len(self.changes) == 1 else 's'}"
+        return "\n".join([f"{head}: {count}", *(f"  {change}" for change in self.changes)])
 
     def _repr_html_(self) -> str:
         rows = [(change.path, repr(change.old), repr(change.new)) for change in self.changes]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import msgspec
 
+from trainsnap_api.base import Kind
 from trainsnap_api.client.errors import NotUnderstood
 from trainsnap_api.client.values import Event, Listing
 from trainsnap_api.transport.errors import (
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from trainsnap_api.transport import Resource, Transport, WatchEvent
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Kind)
 Origin = Literal["list", "watch", "relist"]
 
 SHORT_WATCH = 1.0
@@ -130,6 +131,12 @@ class Watching(Generic[T]):
                 raise ValueError("the listing has no resource_version to start from")
             self._version = since.resource_version
         elif since is not None:
+            if not isinstance(since, str):
+                # A slice or a sorted copy of a Listing is a plain list.
+                raise TypeError(f"a Listing or a resourceVersion is needed to start from, not {type(since).__name__}")
+            if not since.isdecimal():
+                # The server answers 500, which is no reason to stop.
+                raise ValueError(f"{since!r} is no resourceVersion to start from")
             self._version, self._complete = since, False
 
     async def _list(self) -> list[Event[T]]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainsnap_api.base import Kind
+from trainsnap_api.dumping import plain
 from trainsnap_api.validation import metadata, structure
 from trainsnap_api.validation.report import BLOCKING, Problem, Report, Unchecked
 from trainsnap_api.validation.rules import Evaluate, Rules, evaluator
@@ -65,7 +66,10 @@ def validate(
 
 
 def _plain(obj: Kind | Mapping[str, Any]) -> JSON:
-    return obj.dump() if isinstance(obj, Kind) else dict(obj)
+    if not isinstance(obj, Kind | Mapping):
+        raise TypeError(f"an object of the API or a mapping is needed, not {type(obj).__name__}")
+    found: JSON = plain(obj)
+    return found
 
 
 def _kind(data: JSON, obj: object) -> str:

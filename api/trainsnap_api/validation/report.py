@@ -61,6 +61,10 @@ class ValidationFailed(ValueError):
         super().__init__("; ".join(map(str, report.problems)))
         self.report = report
 
+    def __reduce__(self) -> tuple[type[ValidationFailed], tuple[Report]]:
+        # Pickled and copied by what it is made from, which is not its text.
+        return type(self), (self.report,)
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

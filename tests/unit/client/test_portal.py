@@ -154,6 +154,37 @@ def test_closing_wakes_the_thread_that_waits(portal: Portal) -> None:
         assert waiting.result(5) == []
 
 
+@pytest.mark.parametrize("waits", [True, False], ids=["while it is waited for", "between two items"])
+def test_a_stream_that_ends_with_the_client_does_not_end_as_if_it_were_complete(portal: Portal, waits: bool) -> None:
+    numbers = Numbers()
+    stream = portal.iterate(numbers.count(3, pause=60 if waits else 0))
+    with ThreadPoolExecutor(1) as pool:
+        if waits:
+            waiting = pool.submit(next, stream)
+            while not numbers.tasks:
+                time.sleep(0.01)
+        else:
+            assert next(stream) == 0
+        portal.stop()
+        with pytest.raises(TransportClosed, match="closed meanwhile"):
+            waiting.result(5) if waits else next(stream)
+    assert list(stream) == []
+
+
+def test_what_a_callback_gives_is_awaited_when_it_is_awaitable(portal: Portal) -> None:
+    seen: list[int] = []
+
+    async def report(on_progress: object) -> int:
+        return await on_progress(1)  # type: ignore[operator, no-any-return]
+
+    async def progress(number: int) -> int:
+        seen.append(number)
+        return number + 1
+
+    assert portal.run(report, on_progress=progress) == 2
+    assert seen == [1]
+
+
 def test_a_call_that_runs_when_the_client_is_closed_says_so(portal: Portal) -> None:
     started = threading.Event()
 
@@ -211,19 +242,25 @@ def test_a_fork_is_told_to_connect_again() -> None:
     program = (
         "import os, sys\n"
         "from trainsnap_api.client.portal import Portal\n"
+        "async def numbers():\n"
+        "    while True:\n"
+        "        yield 1\n"
         "portal = Portal()\n"
+        "stream = portal.iterate(numbers())\n"
+        "next(stream)\n"
         "child = os.fork()\n"
         "if child == 0:\n"
-        "    try:\n"
-        "        portal.run(None)\n"
-        "    except RuntimeError as error:\n"
-        "        print(error, flush=True)\n"
+        "    for use in (lambda: portal.run(None), lambda: next(stream)):\n"
+        "        try:\n"
+        "            use()\n"
+        "        except RuntimeError as error:\n"
+        "            print(error, flush=True)\n"
         "    os._exit(0)\n"
         "os.waitpid(child, 0)\n"
     )
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment)
-    assert done.stdout.strip() == "the client was made before a fork; connect again in the child process"
+    assert done.stdout == "the client was made before a fork; connect again in the child process\n" * 2
 
 
 def test_a_program_that_closes_nothing_ends_in_silence() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from support.objects import runtime, train_job
 from trainsnap_api import models
-from trainsnap_api.client import ABSENT, Progress
+from trainsnap_api.client import ABSENT, Listing, Progress
 from trainsnap_api.client.diff import changes
 from trainsnap_api.client.values import Change, RuntimeDiff
 from trainsnap_api.state import State, reason_of, state_of
@@ -107,6 +107,47 @@ def test_a_table_for_notebooks_escapes_what_users_wrote() -> None:
     assert models.TrainingRuntimeSnapshot.model_validate(SNAPSHOT)._repr_html_().startswith("<table><caption>Train")
 
 
+@pytest.mark.parametrize("field", ["metadata", "spec", "status"])
+@pytest.mark.parametrize("value", [{"name": "x", "conditions": [{"type": "Failed"}]}, [1], 5, "text"])
+def test_fields_of_wrong_types_are_no_error(field: str, value: Any) -> None:
+    """pydantic does not check assignments; a debugger or a log line must not fail because of one."""
+    for shown in (models.TrainJob(), models.TrainingRuntime(), models.TrainingRuntimeSnapshot()):
+        setattr(shown, field, value)
+        assert repr(shown).startswith(f"<{type(shown).__name__} (")
+        assert shown._repr_html_().startswith("<table>")
+
+
+def test_a_derived_class_shows_what_its_kind_does() -> None:
+    class MyJob(models.TrainJob):
+        pass
+
+    class MyKind(models.Kind):
+        metadata: models.ObjectMeta | None = None
+
+    assert repr(MyJob.model_validate(train_job("job", "team"))).startswith("<MyJob team/job: Created, ")
+    assert repr(MyKind(metadata=models.ObjectMeta(name="a"))) == "<MyKind a>"
+
+
+def test_a_line_is_one_line_whatever_others_wrote() -> None:
+    shown = job()
+    assert shown.status is not None
+    shown.status.conditions = [models.Condition(type="Failed", status="True", message="a\nb\x1b[31m" + "x" * 5000)]
+    for text in (repr(shown), str(Progress.of(shown))):
+        assert "a b [31mxxx" in text
+        assert text.isprintable()
+        assert len(text) < 400
+
+
+def test_a_list_is_a_table_for_notebooks() -> None:
+    assert "<caption>0 objects</caption>" in Listing()._repr_html_()
+    shown = Listing([job(), job(("Failed", "True"))], "5")._repr_html_()
+    assert "<caption>2 TrainJobs</caption><tr><th>Name</th><th>State</th><th>Reason</th><th>Nodes</th>" in shown
+    assert "<td>team/job</td><td>Failed</td><td>about Failed</td><td>2 nodes</td>" in shown
+    many = Listing([models.TrainingRuntime()] * 101)._repr_html_()
+    assert "<caption>101 TrainingRuntimes, the first 100</caption>" in many
+    assert many.count("<td>(no name)</td>") == 100
+
+
 def test_nested_objects_show_what_was_set() -> None:
     assert repr(models.Container(name="c", newField=1)) == "Container(name='c', newField=1)"
 
@@ -183,9 +224,10 @@ def test_an_order_that_matters_is_a_change() -> None:
 
 def test_a_diff_shows_itself() -> None:
     diff = RuntimeDiff("job", "TrainingRuntime", "rt", "same", (Change("spec.a", 1, ABSENT),), 1, 2)
-    assert str(diff) == "TrainingRuntime rt (same, generation 1 -> 2): 1 changes\n  spec.a: 1 -> (absent)"
+    assert str(diff) == "TrainingRuntime rt (same, generation 1 -> 2): 1 change\n  spec.a: 1 -> (absent)"
     assert "<td>spec.a</td><td>1</td><td>(absent)</td>" in diff._repr_html_()
     assert diff.changed
     assert RuntimeDiff("job", "K", "n", "deleted").changed
+    assert str(RuntimeDiff("job", "K", "n", "deleted", generation=2)) == "K n (deleted, generation 2): not compared"
     assert not RuntimeDiff("job", "K", "n", "same").changed
     assert pickle.loads(pickle.dumps(diff)) == diff

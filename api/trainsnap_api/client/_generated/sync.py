@@ -429,7 +429,8 @@ class Client(ClientFace):
         return SyncKind(self._portal, self._inner.cluster_runtimes)
 
     def kind(self, model: type[T]) -> SyncKind[T]:
-        """The kind of a model class, for code that works on any of them. Raises ValueError for another class."""
+        """The kind of a model class, for code that works on any of them; for a class that is derived from one, with
+        that class out. Raises ValueError for another class."""
         return SyncKind(self._portal, self._inner.kind(model))
 
     def in_namespace(self, namespace: str) -> Client:

@@ -49,7 +49,7 @@ class AsyncClient:
         self._connection = Connection(
             transport=transport, field_manager=field_manager, clock=clock, sleep=sleep, random=random
         )
-        self._namespace = namespace or transport.namespace
+        self._namespace = transport.namespace if namespace is None else namespace
 
     @classmethod
     async def connect(
@@ -80,6 +80,9 @@ class AsyncClient:
         )
         return cls(transport, namespace=namespace, field_manager=field_manager)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.server}, namespace {self._namespace}>"
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -89,7 +92,7 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes all connections; running watches end. May be called twice."""
+        """Closes all connections; calls and watches that run end with TransportClosed. May be called twice."""
         await self._connection.transport.aclose()
 
     @property
@@ -123,9 +126,10 @@ class AsyncClient:
         return AsyncKind(self._connection, ClusterTrainingRuntime, self._namespace)
 
     def kind(self, model: type[T]) -> AsyncKind[T]:
-        """The kind of a model class, for code that works on any of them. Raises ValueError for another class."""
+        """The kind of a model class, for code that works on any of them; for a class that is derived from one, with
+        that class out. Raises ValueError for another class."""
         special: dict[type[Kind], AsyncKind[Any]] = {TrainJob: self.jobs, TrainingRuntimeSnapshot: self.snapshots}
-        found = special.get(model) or AsyncKind(self._connection, model_of(model()), self._namespace)
+        found = special.get(model) or AsyncKind(self._connection, model, self._namespace)
         return cast("AsyncKind[T]", found)
 
     def in_namespace(self, namespace: str) -> AsyncClient:

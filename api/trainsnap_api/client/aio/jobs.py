@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainsnap_api.client.aio.kind import AsyncKind, Connection
 from trainsnap_api.client.aio.runtimes import Runtimes
 from trainsnap_api.client.errors import JobDeleted, JobEnded, JobFailed, NotFound, WaitTimedOut
+from trainsnap_api.client.kinds import which
 from trainsnap_api.client.values import EffectiveRuntime, Event, Listing, Progress
 from trainsnap_api.models import TrainingRuntimeSnapshot, TrainJob, TrainJobStatus
 from trainsnap_api.state import STATES, TERMINAL, State
@@ -46,9 +47,8 @@ class AsyncTrainJobs(AsyncKind[TrainJob]):
         timeout: float | None = None,
     ) -> TrainJob:
         """Merge patch of the status, for those who may report it (``patch`` of ``trainjobs/status``)."""
-        body = status.dump() if isinstance(status, TrainJobStatus) else dict(status)
         return await self.patch(
-            name, {"status": body}, namespace=namespace, subresource="status", dry_run=dry_run, timeout=timeout
+            name, {"status": status}, namespace=namespace, subresource="status", dry_run=dry_run, timeout=timeout
         )
 
     async def suspend(
@@ -76,7 +76,9 @@ class AsyncTrainJobs(AsyncKind[TrainJob]):
         Raises NotFound when no job has that name, JobDeleted when it goes or is replaced, WaitTimedOut. A name means
         the job that has it now; a TrainJob with a uid means that very one. Needs the rights to get and watch jobs.
         """
-        name, space, uid = _which(job, namespace)
+        name, space, uid = which(job, namespace)
+        clock = self._connection.clock
+        end = None if timeout is None else clock() + timeout
         try:
             now = await self.get(name, space, timeout=timeout)
         except NotFound as error:
@@ -90,7 +92,8 @@ class AsyncTrainJobs(AsyncKind[TrainJob]):
         if last.state in TERMINAL:
             return
         start = Listing([now], (now.metadata and now.metadata.resource_version) or "")
-        stream = self.watch(space, name=name, since=start, timeout=timeout, give_up_after=give_up_after)
+        left = None if end is None else max(0.0, end - clock())
+        stream = self.watch(space, name=name, since=start, timeout=left, give_up_after=give_up_after)
         async with aclosing(stream):
             async for event in stream:
                 progress = _progress(event, now, last)
@@ -116,7 +119,7 @@ class AsyncTrainJobs(AsyncKind[TrainJob]):
         ``Running`` is satisfied by Complete: it has run. Raises JobFailed, or JobEnded, when the job ended otherwise;
         else as ``follow``. ``on_progress``: called with each change, and awaited when it gives an awaitable.
         """
-        unknown = sorted(set(states) - set(STATES))
+        unknown = [str(state) for state in states if state not in STATES]
         if unknown:
             raise ValueError(f"not a state of a job: {', '.join(unknown)}; states are {', '.join(STATES)}")
         wanted: set[State] = set(states) or {"Complete"}
@@ -133,7 +136,7 @@ class AsyncTrainJobs(AsyncKind[TrainJob]):
                     return progress.job
                 last = progress
         kind = JobFailed if last.state == "Failed" else JobEnded
-        name, _, _ = _which(job, namespace)
+        name, _, _ = which(job, namespace)
         raise kind(f"TrainJob {name} is {last.state}" + (f": {last.reason}" if last.reason else ""), last)
 
     async def effective_runtime(
@@ -147,7 +150,7 @@ class AsyncTrainJobs(AsyncKind[TrainJob]):
         async with self._within(timeout, "effective runtime"):
             if isinstance(job, str):
                 job = await self.get(job, namespace)
-            name, space, _ = _which(job, namespace)
+            name, space, _ = which(job, namespace)
             try:
                 snapshot = await self._snapshots.get(name, space)
             except NotFound:
@@ -180,16 +183,6 @@ class AsyncTrainJobs(AsyncKind[TrainJob]):
 
 def _suspended(value: bool) -> dict[str, Any]:
     return {"spec": {"suspend": value}}
-
-
-def _which(job: TrainJob | str, namespace: str | None) -> tuple[str, str | None, str | None]:
-    """Name, namespace and uid. Raises ValueError for a job without a name."""
-    if isinstance(job, str):
-        return job, namespace, None
-    metadata = job.metadata
-    if metadata is None or not metadata.name:
-        raise ValueError("the job has no name")
-    return metadata.name, namespace or metadata.namespace, metadata.uid
 
 
 def _uid(obj: TrainJob) -> str | None:

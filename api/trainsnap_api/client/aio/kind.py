@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import msgspec
 
 from trainsnap_api.base import Kind, Model
-from trainsnap_api.client.errors import BadRequest, TimedOut, UnknownFields
-from trainsnap_api.client.kinds import RESOURCES, document, read
+from trainsnap_api.client.errors import ApiError, TimedOut, refused
+from trainsnap_api.client.kinds import RESOURCES, class_of, document, name_of, read
 from trainsnap_api.client.values import Event, Listing, Page
 from trainsnap_api.client.watching import Watching
+from trainsnap_api.dumping import plain
 
 if TYPE_CHECKING:
     from trainsnap_api.transport import JSON, RawPage, Transport
@@ -51,7 +53,7 @@ class AsyncKind(Generic[T]):
         self._connection = connection
         self._transport = connection.transport
         self._model = model
-        self._resource = RESOURCES[model]
+        self._resource = RESOURCES[class_of(model)]
         self._namespace = namespace if self._resource.namespaced else None
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -59,7 +61,8 @@ class AsyncKind(Generic[T]):
     async def get(self, name: str, namespace: str | None = None, *, timeout: float | None = None) -> T:
         """One object. Raises NotFound; KindNotServed when the whole kind is missing on the server."""
         async with self._within(timeout, f"get {name}"):
-            return self._read(await self._transport.get(self._resource, name, self._space(namespace), raw=True))
+            content = await self._transport.get(self._resource, name_of(name), self._space(namespace), raw=True)
+            return self._read(content)
 
     async def list(
         self,
@@ -152,7 +155,9 @@ class AsyncKind(Generic[T]):
         once: Unauthorized, Forbidden, KindNotServed, BadRequest. Close it when leaving early.
         """
         if name is not None:
-            field_selector = f"metadata.name={name}" + (f",{field_selector}" if field_selector else "")
+            # A comma in it would begin another condition.
+            escaped = re.sub(r"[\\,=]", r"\\\g<0>", name_of(name))
+            field_selector = f"metadata.name={escaped}" + (f",{field_selector}" if field_selector else "")
         connection = self._connection
         watching = Watching(
             self._transport,
@@ -201,8 +206,8 @@ class AsyncKind(Generic[T]):
     ) -> T:
         """Server-side apply: creates the object or sets exactly these fields, and takes back those of an earlier apply
         that are not here. Conflict when another manager owns one of them, unless ``force``."""
-        body = self._body(obj, namespace)
-        async with self._within(timeout, "apply"), _unknown_fields():
+        body = document(self._resource, self._model, obj, namespace, self._namespace)
+        async with self._within(timeout, "apply"), _refusals():
             stored = await self._transport.apply(
                 self._resource,
                 body,
@@ -246,13 +251,12 @@ class AsyncKind(Generic[T]):
             "field_validation": field_validation,
             "dry_run": dry_run,
         }
-        space = self._space(namespace)
-        async with self._within(timeout, f"patch {name}"), _unknown_fields():
-            if isinstance(patch, Model | Mapping):
-                body = patch.dump() if isinstance(patch, Model) else dict(patch)
-                return self._of(await self._transport.merge_patch(self._resource, name, space, body, **options))
-            operations = [dict(operation) for operation in patch]
-            return self._of(await self._transport.json_patch(self._resource, name, space, operations, **options))
+        if isinstance(patch, str) or not isinstance(patch, Model | Mapping | Sequence):
+            raise TypeError(f"a model, a mapping or a list of operations is needed, not {type(patch).__name__}")
+        send = self._transport.merge_patch if isinstance(patch, Model | Mapping) else self._transport.json_patch
+        place = name_of(name), self._space(namespace)
+        async with self._within(timeout, f"patch {name}"), _refusals():
+            return self._of(await send(self._resource, *place, plain(patch), **options))
 
     async def delete(
         self,
@@ -268,7 +272,7 @@ class AsyncKind(Generic[T]):
     ) -> None:
         """Asks for the deletion; with ``uid`` or ``resource_version`` of that very object (else Conflict). Returns when
         the server has accepted it: finalizers may keep the object for longer."""
-        space = self._space(namespace)
+        name, space = name_of(name), self._space(namespace)
         async with self._within(timeout, f"delete {name}"):
             if dry_run:
                 # In the body: the server ignores the query of a DELETE that has one.
@@ -298,15 +302,15 @@ class AsyncKind(Generic[T]):
             return None
         if everywhere and namespace is not None:
             raise ValueError("namespace and all_namespaces cannot both be given")
-        return None if everywhere else namespace or self._namespace
+        return None if everywhere else self._namespace if namespace is None else namespace
 
     async def _write(
         self, method: str, obj: T | Mapping[str, Any], namespace: str | None, what: str, timeout: float | None,
         *, dry_run: bool, field_validation: FieldValidation,
     ) -> T:  # fmt: skip
-        body = self._body(obj, namespace)
+        body = document(self._resource, self._model, obj, namespace, self._namespace)
         send = self._transport.create if method == "POST" else self._transport.replace
-        async with self._within(timeout, what), _unknown_fields():
+        async with self._within(timeout, what), _refusals():
             stored = await send(
                 self._resource,
                 body,
@@ -315,12 +319,6 @@ class AsyncKind(Generic[T]):
                 field_validation=field_validation,
             )
         return self._of(stored)
-
-    def _body(self, obj: T | Mapping[str, Any], namespace: str | None) -> JSON:
-        """What is sent: into the namespace that is given, else the object's own, else the client's."""
-        data = obj.dump() if isinstance(obj, Kind) else obj
-        own = (data.get("metadata") or {}).get("namespace") if namespace is None else None
-        return document(self._resource, self._model, obj, own or self._space(namespace))
 
     def _items(self, page: RawPage) -> Sequence[T]:
         return [self._read(bytes(raw)) for raw in page.items]
@@ -343,11 +341,11 @@ class AsyncKind(Generic[T]):
 
 
 @contextlib.asynccontextmanager
-async def _unknown_fields() -> AsyncIterator[None]:
+async def _refusals() -> AsyncIterator[None]:
     try:
         yield
-    except BadRequest as error:
-        found = UnknownFields.of(error)
-        if found is None:
+    except ApiError as error:
+        found = refused(error)
+        if found is error:
             raise
         raise found from error

@@ -14,6 +14,7 @@ from trainsnap_api.client.aio.kind import AsyncKind, Connection
 from trainsnap_api.client.aio.runtimes import Runtimes
 from trainsnap_api.client.diff import changes
 from trainsnap_api.client.errors import NotFound
+from trainsnap_api.client.kinds import which
 from trainsnap_api.client.values import RuntimeDiff
 from trainsnap_api.models import TrainingRuntimeSnapshot, TrainJob
 
@@ -33,13 +34,9 @@ class AsyncSnapshots(AsyncKind[TrainingRuntimeSnapshot]):
         Both are read from the API server, so a default that a newer CRD adds is no difference. Raises NotFound when the
         job has no snapshot, Forbidden when the runtime may not be read.
         """
-        if isinstance(job, TrainJob):
-            metadata = job.metadata
-            if metadata is None or not metadata.name:
-                raise ValueError("the job has no name")
-            job, namespace = metadata.name, namespace or metadata.namespace
-        async with self._within(timeout, f"diff of {job}"):
-            return await self._diff(job, await self.get(job, namespace))
+        name, space, _ = which(job, namespace)
+        async with self._within(timeout, f"diff of {name}"):
+            return await self._diff(name, await self.get(name, space))
 
     async def _diff(self, job: str, snapshot: TrainingRuntimeSnapshot) -> RuntimeDiff:
         source = snapshot.source
