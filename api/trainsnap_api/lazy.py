@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from types import FunctionType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
 from pydantic_core import SchemaValidator, core_schema
 
 from trainsnap_api.base import JSON, Exactly, Lazy, Model
@@ -290,6 +290,16 @@ def _hidden(inner: type[Model] | Lazy) -> type[Model]:
 
         return method
 
+    # Who takes ``type(x)`` for the class of x gets the class.
+    def construct(_: type[Model], /, *args: Any, **kw: Any) -> Model:
+        return cls(*args, **kw)
+
+    def derive(_: type[Model], /, **_kw: Any) -> None:
+        raise TypeError(f"derive from {cls.__module__}.{cls.__qualname__} itself, not from the type of an object")
+
+    def schema(_: type[Model], _source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return handler.generate_schema(cls)
+
     special = {
         name
         for base in cls.__mro__
@@ -303,6 +313,9 @@ def _hidden(inner: type[Model] | Lazy) -> type[Model]:
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
         "__getattribute__": look_up,
+        "__new__": construct,
+        "__init_subclass__": classmethod(derive),
+        "__get_pydantic_core_schema__": classmethod(schema),
     }
     hidden: type[Model] = ABCMeta.__new__(type(cls), cls.__name__, (cls,), namespace)
     return hidden

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict, TypeAdapter, field_validator
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model, field_validator
 
 from support import mutations
 from trainsnap_api import models
@@ -106,6 +106,30 @@ def test_copies_of_untouched_objects_are_ordinary() -> None:
 
 def test_the_outermost_object_is_ordinary_at_once() -> None:
     assert type(read()) is TrainingRuntime
+
+
+CLASS_USES: dict[str, Callable[[Any], Any]] = {
+    "construct": lambda cls: cls(template=None),
+    "construct by pydantic": lambda cls: cls.model_construct(template=None),
+    "read": lambda cls: cls.model_validate({"template": {}}),
+    "read text": lambda cls: cls.model_validate_json("{}"),
+    "adapter": lambda cls: TypeAdapter(cls).validate_python({}),
+    "field": lambda cls: create_model("Own", spec=(cls, ...))(spec={}).spec,
+}
+
+
+@pytest.mark.parametrize("use", CLASS_USES.values(), ids=CLASS_USES.keys())
+def test_the_type_of_an_untouched_object_makes_ordinary_ones(use: Callable[[Any], Any]) -> None:
+    """``type(x)(...)`` is how generic code makes another object like x."""
+    found, want = use(type(untouched())), use(models.TrainingRuntimeSpec)
+    assert found == want
+    assert found.dump() == want.dump()
+    assert is_ordinary(found)
+
+
+def test_the_type_of_an_untouched_object_is_nothing_to_derive_from() -> None:
+    with pytest.raises(TypeError, match=r"derive from trainsnap_api\.\S+\.TrainingRuntimeSpec itself"):
+        type("Derived", (type(untouched()),), {})
 
 
 def test_models_are_unhashable_as_ever() -> None:
