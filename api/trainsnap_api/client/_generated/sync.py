@@ -163,7 +163,8 @@ class SyncKind(Face, Generic[T]):
         timeout: float | None = None,
     ) -> T:
         """Server-side apply: creates the object or sets exactly these fields, and takes back those of an earlier apply
-        that are not here. Conflict when another manager owns one of them, unless ``force``."""
+        that are not here. Conflict when another manager owns one of them, unless ``force``. For an object as it was
+        written: one that was read (with ``managedFields``) is a BadRequest."""
         return self._portal.run(
             self._inner.apply,
             obj,
@@ -184,7 +185,8 @@ class SyncKind(Face, Generic[T]):
         field_validation: FieldValidation = "Strict",
         timeout: float | None = None,
     ) -> T:
-        """PUT of the whole object. Conflict when it carries a resourceVersion that is not the latest."""
+        """PUT of the whole object, as it was read and changed. Conflict when its resourceVersion is not the latest,
+        Invalid when it has none."""
         return self._portal.run(
             self._inner.replace,
             obj,

@@ -205,7 +205,8 @@ class AsyncKind(Generic[T]):
         timeout: float | None = None,
     ) -> T:
         """Server-side apply: creates the object or sets exactly these fields, and takes back those of an earlier apply
-        that are not here. Conflict when another manager owns one of them, unless ``force``."""
+        that are not here. Conflict when another manager owns one of them, unless ``force``. For an object as it was
+        written: one that was read (with ``managedFields``) is a BadRequest."""
         body = document(self._resource, self._model, obj, namespace, self._namespace)
         async with self._within(timeout, "apply"), _refusals():
             stored = await self._transport.apply(
@@ -227,7 +228,8 @@ class AsyncKind(Generic[T]):
         field_validation: FieldValidation = "Strict",
         timeout: float | None = None,
     ) -> T:
-        """PUT of the whole object. Conflict when it carries a resourceVersion that is not the latest."""
+        """PUT of the whole object, as it was read and changed. Conflict when its resourceVersion is not the latest,
+        Invalid when it has none."""
         return await self._write(
             "PUT", obj, namespace, "replace", timeout, dry_run=dry_run, field_validation=field_validation
         )
