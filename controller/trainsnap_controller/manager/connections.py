@@ -3,8 +3,8 @@
 
 Used by ``http`` only. Whoever reaches a port may misbehave: open connections and say nothing, send a header byte by
 byte, never read the answer. Nobody else may notice. So a connection has a deadline in every state, and when there are
-as many as there may be, a new one takes the place of one that waits for its client: of an address that has no fewer,
-the one that waits the longest. A request that is being answered is never given up for that.
+as many as there may be, a new one takes the place of one that waits for its client: of the address with the most
+connections, the one that waits the longest. A request that is being answered is never given up for that.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+import h11
 import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -50,41 +51,24 @@ class Limits:
         return min(1.0, self.header_seconds, self.request_seconds, self.idle_seconds) / 2
 
 
-class Peer(Protocol):
-    """A connection as it is weighed against others."""
-
-    address: str
-    since: float
-    deadline: float
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is the client's turn: to shake hands, or to send a request or the rest of one."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether it is between two requests: the client has to expect that it is closed."""
-
-    def drop(self) -> None:
-        """Close it at once."""
-
-
 class Connections:
     """All connections of a server, from the moment they are accepted."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._peers: set[Peer] = set()
+        self._open: set[Connection] = set()
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._peers)
+        return len(self._open)
 
-    def add(self, peer: Peer) -> None:
-        self._peers.add(peer)
+    def add(self, connection: Connection) -> None:
+        """Count one that was accepted, until it is discarded."""
+        self._open.add(connection)
 
-    def discard(self, peer: Peer) -> None:
-        self._peers.discard(peer)
+    def discard(self, connection: Connection) -> None:
+        """It is closed, or as good as closed."""
+        self._open.discard(connection)
         self._changed.set()
 
     def changed(self) -> None:
@@ -95,36 +79,27 @@ class Connections:
         """Return when a connection from that address has its place; somebody may have to go for it. False: it has to
         go itself."""
         while True:
-            count = Counter(peer.address for peer in self._peers)
+            count = Counter(connection.address for connection in self._open)
             crowded = self.limits.per_address is not None and count[address] >= self.limits.per_address
-            if not crowded and len(self._peers) < self.limits.connections:
+            if not crowded and len(self._open) < self.limits.connections:
                 return True
-            if (victim := self._victim(address, count, crowded)) is not None:
-                self.discard(victim)
-                victim.drop()
-            elif crowded:
+            if self._give_up(count, address if crowded else None):
+                continue
+            if crowded:
                 return False
-            else:
-                self._changed.clear()
-                await self._changed.wait()
-
-    def _victim(self, address: str, count: Counter[str], crowded: bool) -> Peer | None:
-        """Of those that wait, the one of the address with the most. Another address than the new one's has to have
-        more, or as many where the connection is between two requests."""
-        new = count[address] + 1
-
-        def yields(peer: Peer) -> bool:
-            if peer.address == address or crowded:
-                return peer.waits and peer.address == address
-            return peer.waits and count[peer.address] >= new + (not peer.idle)
-
-        return max(filter(yields, self._peers), key=lambda peer: (count[peer.address], -peer.since), default=None)
+            self._changed.clear()
+            await self._changed.wait()
 
     def relieve(self) -> None:
         """Give one up that waits, if there is any: the process has reached a limit of its own."""
-        waiting = [peer for peer in self._peers if peer.waits]
+        self._give_up(Counter(connection.address for connection in self._open), None)
+
+    def _give_up(self, count: Counter[str], address: str | None) -> bool:
+        """Drop one that waits, of an address if it is given. False: none does."""
+        waiting = [one for one in self._open if one.waits and address in (None, one.address)]
         if waiting:
-            min(waiting, key=lambda peer: peer.since).drop()
+            max(waiting, key=lambda one: (count[one.address], -one.since)).drop()
+        return bool(waiting)
 
     async def sweep(self) -> None:
         """Close what has passed its deadline, until cancelled."""
@@ -132,128 +107,99 @@ class Connections:
         while True:
             await asyncio.sleep(self.limits.sweep_seconds)
             now = loop.time()
-            for peer in [peer for peer in self._peers if peer.deadline < now]:
-                peer.drop()
+            for connection in [one for one in self._open if one.deadline < now]:
+                connection.drop()
 
 
-class Arriving:
-    """A connection that has been accepted and not made its TLS handshake yet. ``run`` brings it to the next state."""
+class _Parser(h11.Connection):
+    """h11's exceptions refer to a frame that refers to them: a cycle, from which the whole connection hangs."""
 
-    waits = True
-    idle = False
-
-    def __init__(self, sock: socket.socket, address: str, now: float) -> None:
-        self.address = address
-        self.since = now
-        self.deadline = float("inf")  # asyncio ends handshakes that take too long.
-        self._sock: socket.socket | None = sock
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self, tasks: asyncio.TaskGroup, run: Callable[[socket.socket], Awaitable[None]]) -> asyncio.Task[None]:
-        """Go on in a task, which takes the socket over as soon as it runs."""
-
-        async def go() -> None:
-            sock, self._sock = self._sock, None
-            assert sock is not None
-            await run(sock)
-
-        self._task = tasks.create_task(go())
-        return self._task
-
-    def drop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-        if self._sock is not None:
-            self._sock.close()
+    def next_event(self) -> Any:
+        try:
+            return super().next_event()
+        except h11.RemoteProtocolError as error:
+            raise error.with_traceback(None) from None
 
 
 class Connection(H11Protocol):
-    """One connection with its deadlines. uvicorn speaks HTTP; here is only looked at where it stands."""
+    """One connection with its deadlines. uvicorn speaks HTTP; here is only looked at where it stands.
+
+    It exists from the moment it is accepted; ``opening`` brings it to its first request, through TLS perhaps. Once it
+    is closed nothing refers to it: what hangs in a cycle stays until the garbage collection finds it, with the 256 KiB
+    that asyncio keeps for TLS, and a thousand such connections fill the memory of a pod.
+    """
 
     def __init__(self, config: Any, server_state: Any, app_state: Any, *, all_: Connections, address: str) -> None:
         super().__init__(config, server_state, app_state)
+        self.conn = _Parser(h11.SERVER, all_.limits.header_bytes)
         self._all = all_
         self.address = address
-        self.since = self.loop.time()
-        self.deadline = self.since + all_.limits.header_seconds
-        self._between = False
+        self.opening: asyncio.Task[None] | None = None
+        self._dropped = False
+        self._enter(all_.limits.handshake_seconds)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(_Joined(transport, self.loop))  # type: ignore[arg-type]
-        self._all.add(self)
+        super().connection_made(transport)
+        self._enter(self._all.limits.header_seconds)
+        if self._dropped:  # too late to keep it from opening
+            transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.discard(self)
         super().connection_lost(exc)
+        # uvicorn does this after orderly ends only, and leaves a cycle of references.
+        self._unset_keepalive_if_required()
+        self.cycle = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         before = self.cycle
         super().data_received(data)
         if self.cycle is not before and not self.cycle.response_complete:
-            self._enter(self._all.limits.request_seconds, between=False)
+            self._enter(self._all.limits.request_seconds)
         elif self._between:
             # The first bytes of the next request, or what is left of a body that nobody wants.
-            self._enter(self._all.limits.header_seconds, between=False)
+            self._enter(self._all.limits.header_seconds)
 
     def on_response_complete(self) -> None:
         before = self.cycle
-        self.transport.flush()  # type: ignore[attr-defined]
         super().on_response_complete()
         if self.cycle is before:
             self._enter(self._all.limits.idle_seconds, between=True)
             self._all.changed()
         else:  # The next request had arrived already.
-            self._enter(self._all.limits.request_seconds, between=False)
+            self._enter(self._all.limits.request_seconds)
 
-    def _enter(self, seconds: float, *, between: bool) -> None:
+    def _enter(self, seconds: float, *, between: bool = False) -> None:
+        """A state that may last so long; ``between`` two requests or not."""
         self.since = self.loop.time()
         self.deadline = self.since + seconds
         self._between = between
 
     @property
     def waits(self) -> bool:
-        """Whether the rest of a request, or a new one, is waited for."""
+        """Whether it is the client's turn: to shake hands, or to send a request or the rest of one."""
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
-
-    @property
-    def idle(self) -> bool:
-        """Whether a request was answered and nothing has come since."""
-        return self._between
 
     def drop(self) -> None:
         """Close it at once, whatever is being sent."""
-        self.transport.abort()
+        self._dropped = True
+        self._all.discard(self)
+        if self.opening is not None:
+            self.opening.cancel()
+        if self.transport is not None:
+            self.transport.abort()
 
+    def open(self, sock: socket.socket, tls: ssl.SSLContext | None, tasks: asyncio.TaskGroup) -> None:
+        """Begin, in a task that is under way after one turn of the loop."""
+        self._all.add(self)
+        self.opening = tasks.create_task(_open(sock, self, tls))
+        self.opening.add_done_callback(self._opened)
 
-class _Joined:
-    """A transport that sends what is written in one go as one piece: head and body of an answer are one TLS record and
-    one system call instead of two."""
-
-    __slots__ = ("_loop", "_parts", "_transport")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        if data:
-            if not self._parts:
-                self._loop.call_soon(self.flush)
-            self._parts.append(data)
-
-    def flush(self) -> None:
-        if self._parts:
-            data = b"".join(self._parts)
-            self._parts.clear()
-            self._transport.write(data)
-
-    def close(self) -> None:
-        self.flush()
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+    def _opened(self, _: asyncio.Task[None]) -> None:
+        """The task has ended, and is forgotten: its exception refers to frames, and those to the connection."""
+        self.opening = None
+        if self.transport is None:
+            self._all.discard(self)
 
 
 async def accept(
@@ -264,12 +210,11 @@ async def accept(
     tls: ssl.SSLContext | None,
 ) -> None:
     """Accept connections until cancelled. ``make`` makes the protocol for a client's address."""
-    loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(connections.sweep())
         while True:
             try:
-                sock, address = await loop.sock_accept(listening)
+                sock, (address, *_) = await asyncio.get_running_loop().sock_accept(listening)
             except OSError as error:
                 # No more file descriptors, say. There may be some again in a moment.
                 _log.warning("connection not accepted", server=name, error=error.strerror or str(error))
@@ -278,30 +223,24 @@ async def accept(
                 continue
             stays = False
             try:
-                stays = await connections.room(str(address[0]))
+                stays = await connections.room(address)
             finally:
                 if not stays:
                     sock.close()
-            if not stays:
-                continue
-            peer = Arriving(sock, str(address[0]), loop.time())
-            connections.add(peer)
-
-            async def serve(sock: socket.socket, address: str = peer.address) -> None:
-                await _shake_hands(sock, lambda: make(address), connections.limits, tls)
-
-            peer.start(tasks, serve).add_done_callback(lambda _, peer=peer: connections.discard(peer))  # type: ignore[misc]
+            if stays:
+                make(address).open(sock, tls, tasks)
+                await asyncio.sleep(0)  # From here on the task answers for the socket.
 
 
-async def _shake_hands(
-    sock: socket.socket, make: Callable[[], Connection], limits: Limits, tls: ssl.SSLContext | None
-) -> None:
+async def _open(sock: socket.socket, connection: Connection, tls: ssl.SSLContext | None) -> None:
     """From an accepted socket to a connection that speaks HTTP. What fails on the way concerns that client only."""
+    seconds = None if tls is None else connection.deadline - connection.since
     try:
         await asyncio.get_running_loop().connect_accepted_socket(
-            make, sock, ssl=tls, ssl_handshake_timeout=None if tls is None else limits.handshake_seconds
+            lambda: connection, sock, ssl=tls, ssl_handshake_timeout=seconds
         )
-    except OSError:
-        return  # TLS errors and timeouts are of this type; every port scan makes some.
+    except OSError as error:
+        # TLS errors and timeouts are of this type; every port scan makes some.
+        error.__traceback__ = None
     except Exception:
         _log.exception("a connection failed before its first request")

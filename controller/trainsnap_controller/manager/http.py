@@ -118,7 +118,6 @@ class HttpServer:
             proxy_headers=False,
             timeout_graceful_shutdown=1,
             timeout_keep_alive=math.ceil(limits.idle_seconds),
-            h11_max_incomplete_event_size=limits.header_bytes,
         )
         self._server = _Server(name, config, limits, tls)
 

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
 import ssl
+import struct
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from asyncio.sslproto import SSLProtocol
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -296,3 +300,61 @@ async def test_who_never_shakes_hands_is_closed_and_leaves_room(tls: tuple[ssl.S
             assert await client.closed_after() < 3
             client.close()
         other.close()
+
+
+def _says(data: bytes, *, reset: bool = False) -> Callable[[ssl.SSLContext, socket.socket], None]:
+    """A client that shakes hands, says something, hears something back and goes, with or without a word."""
+
+    def client(trust: ssl.SSLContext, sock: socket.socket) -> None:
+        with trust.wrap_socket(sock, server_hostname="localhost") as secure:
+            if data:
+                secure.sendall(data)
+                secure.recv(1000)
+            if reset:
+                secure.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    return client
+
+
+def _says_no_tls(trust: ssl.SSLContext, sock: socket.socket) -> None:
+    sock.sendall(GET)
+    sock.recv(1000)
+
+
+def _waits_until_it_is_closed(trust: ssl.SSLContext, sock: socket.socket) -> None:
+    sock.recv(1000)
+
+
+CLIENTS = [
+    pytest.param(_says(b""), id="shakes hands and goes"),
+    pytest.param(_says(GET), id="asks and goes"),
+    pytest.param(_says(GET, reset=True), id="asks and is cut off"),
+    pytest.param(_says(b"\0\0\r\n\r\n"), id="speaks no HTTP"),
+    pytest.param(_says_no_tls, id="speaks no TLS"),
+    pytest.param(_waits_until_it_is_closed, id="says nothing"),
+]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_nothing_stays_of_a_connection_not_even_for_the_garbage_collection(
+    client: Callable[[ssl.SSLContext, socket.socket], None], tls: tuple[ssl.SSLContext, ssl.SSLContext]
+) -> None:
+    def left() -> int:
+        return sum(type(found) is SSLProtocol for found in gc.get_objects())
+
+    def come_and_go(port: int) -> None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
+            client(tls[1], sock)
+
+    async with serving(App(), QUICK, tls[0]) as port:
+        gc.collect()
+        gc.disable()
+        try:
+            before = left()
+            for _ in range(8):
+                await asyncio.to_thread(come_and_go, port)
+            async with asyncio.timeout(5):
+                while left() > before:  # noqa: ASYNC110 - that something is gone is told to nobody
+                    await asyncio.sleep(0.05)
+        finally:
+            gc.enable()
