@@ -61,6 +61,7 @@ async def test_what_is_no_name_is_never_all_objects(
         pytest.param(
             lambda c: c.jobs.apply({"metadata": "a"}), TypeError, "metadata must be a mapping, not str", id="metadata"
         ),
+        pytest.param(lambda c: c.jobs.create({"metadata": []}), TypeError, "must be a mapping, not list", id="empty"),
         pytest.param(lambda c: c.jobs.patch("a", "{}"), TypeError, "list of operations is needed, not str", id="patch"),
         pytest.param(lambda c: c.jobs.patch("a", None), TypeError, "operations is needed, not NoneType", id="no patch"),
         pytest.param(lambda c: c.apply("x"), TypeError, "or a mapping is needed, not str", id="apply text"),

@@ -97,7 +97,9 @@ def document(
         if body.get(key) not in (None, want):
             raise ValueError(f"{key} is {body[key]!r}, {want!r} is needed")
         body[key] = want
-    metadata = body.get("metadata") or {}
+    metadata = body.get("metadata")
+    if metadata is None:
+        metadata = {}
     if not isinstance(metadata, dict):
         raise TypeError(f"metadata must be a mapping, not {type(metadata).__name__}")
     if not resource.namespaced:

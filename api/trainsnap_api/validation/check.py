@@ -51,7 +51,7 @@ def validate(
     before = _plain(old) if old is not None else None
     node, info = root(kind), document()["kinds"][kind]
     found = [Problem(path, "FieldUnknown", "is not known") for path in structure.unknown_fields(node, data)]
-    found += metadata.problems(data.get("metadata"), namespaced=info["namespaced"]) if before is None else ()
+    found += metadata.problems(data.get("metadata"), namespaced=info["namespaced"], update=before is not None)
     value = _as_stored(node, data, info, before)
     earlier = _as_stored(node, before, info, before) if before is not None else None
     found += structure.problems(node, value, "", earlier)
@@ -76,9 +76,9 @@ def _kind(data: JSON, obj: object) -> str:
     kinds = document()["kinds"]
     kind = data.get("kind") or (type(obj).__name__ if isinstance(obj, Kind) else None)
     version = data.get("apiVersion") or document()["apiVersion"]
-    if kind not in kinds or version != document()["apiVersion"]:
+    if not isinstance(kind, str) or kind not in kinds or version != document()["apiVersion"]:
         raise ValueError(f"{version} {kind} is not known here; known are {', '.join(sorted(kinds))}")
-    return str(kind)
+    return kind
 
 
 def _as_stored(node: Any, data: JSON, info: JSON, before: JSON | None) -> JSON:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, labels and annotations of an object, by the rules that Kubernetes has for every kind. Pure."""
+"""The metadata of an object: its types, names, labels and annotations, by the rules that Kubernetes has for every kind.
+
+Pure. The CRDs say nothing of metadata, so the types are those of the model.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import ValidationError
+
+from trainsnap_api.base import Model
+from trainsnap_api.models import ObjectMeta
 from trainsnap_api.validation.report import Problem
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -25,11 +32,41 @@ def name_of(metadata: dict[str, Any]) -> str | None:
     return f"{prefix}{_GENERATED}" if prefix else None
 
 
-def problems(metadata: Any, *, namespaced: bool) -> Iterator[Problem]:
-    """What is wrong with ``metadata``. A namespace that is not given is the caller's to choose."""
+def problems(metadata: Any, *, namespaced: bool, update: bool = False) -> Iterator[Problem]:
+    """What is wrong with ``metadata``. A namespace that is not given is the caller's to choose; in an ``update`` names
+    and labels are as they were accepted, or for the server to compare. What is no object at all is the schema's."""
+    if metadata is None:
+        metadata = {}
     if not isinstance(metadata, dict):
-        yield Problem("metadata", "FieldValueTypeInvalid", "must be an object")
         return
+    wrong = list(_types(metadata))
+    yield from wrong
+    if not update and not wrong:
+        yield from _values(metadata, namespaced)
+
+
+def _types(metadata: dict[str, Any]) -> Iterator[Problem]:
+    try:
+        found = ObjectMeta.model_validate(metadata)
+    except ValidationError as error:
+        for each in error.errors(include_url=False):
+            steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in each["loc"] if step != "[key]"]
+            message = each["msg"].replace("Input should be", "must be")
+            yield Problem("metadata" + "".join(steps), "FieldValueTypeInvalid", message)
+        return
+    yield from (Problem(path, "FieldUnknown", "is not known") for path in _unknown(found, "metadata"))
+
+
+def _unknown(obj: Model, path: str) -> Iterator[str]:
+    yield from (f"{path}.{key}" for key in obj.model_extra or () if key != "selfLink")  # known, and not used any more
+    for name, info in type(obj).model_fields.items():
+        value = getattr(obj, name)
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            if isinstance(item, Model):
+                yield from _unknown(item, f"{path}.{info.alias or name}[{index}]")
+
+
+def _values(metadata: dict[str, Any], namespaced: bool) -> Iterator[Problem]:
     name = name_of(metadata)
     if name is None:
         yield Problem("metadata.name", "FieldValueRequired", "name or generateName is required")

@@ -114,7 +114,7 @@ CLASS_USES: dict[str, Callable[[Any], Any]] = {
     "read": lambda cls: cls.model_validate({"template": {}}),
     "read text": lambda cls: cls.model_validate_json("{}"),
     "adapter": lambda cls: TypeAdapter(cls).validate_python({}),
-    "field": lambda cls: create_model("Own", spec=(cls, ...))(spec={}).spec,
+    "field": lambda cls: dict(create_model("Own", spec=(cls, ...))(spec={}))["spec"],
 }
 
 

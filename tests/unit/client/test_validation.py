@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support import mutations
 from support.objects import runtime, train_job
 from trainsnap_api import TrainJob, ValidationFailed, validate
+from trainsnap_api.models import ObjectMeta, RuntimeRef, TrainJobSpec
 from trainsnap_api.validation import rules, schema
 from trainsnap_codegen.crd import definition
 from trainsnap_codegen.layout import Layout
@@ -88,6 +89,28 @@ def problems(obj: Any, **options: Any) -> list[tuple[str, str]]:
             {**JOB, "metadata": {"name": "a", "namespace": "N S"}},
             [("metadata.namespace", "ValueInvalid")],
             id="not a namespace",
+        ),
+        pytest.param(
+            {**JOB, "metadata": {"name": "a", "labels": {"version": 1}, "annotations": "b", "finalizers": [None]}},
+            [
+                ("metadata.labels.version", "ValueTypeInvalid"),
+                ("metadata.annotations", "ValueTypeInvalid"),
+                ("metadata.finalizers[0]", "ValueTypeInvalid"),
+            ],
+            id="wrong types in metadata",
+        ),
+        pytest.param(
+            {**JOB, "metadata": {"name": "a", "lables": {}, "selfLink": "", "ownerReferences": [{"id": 1}]}},
+            [("metadata.lables", "Unknown"), ("metadata.ownerReferences[0].id", "Unknown")],
+            id="unknown fields in metadata",
+        ),
+        pytest.param({**JOB, "metadata": {"name": "a", "labels": {"b": None}}}, [], id="null labels are dropped"),
+        pytest.param({**JOB, "metadata": []}, [("metadata", "ValueTypeInvalid")], id="metadata is no object"),
+        pytest.param({"kind": "TrainJob", "spec": JOB["spec"]}, [("metadata.name", "ValueRequired")], id="no metadata"),
+        pytest.param(
+            {"kind": "TrainJob", "metadata": ObjectMeta(name="a"), "spec": {"runtimeRef": RuntimeRef(name="r")}},
+            [],
+            id="models in a mapping",
         ),
         pytest.param(
             runtime("r", "ns", spec={"mlPolicy": {"torch": {}, "mpi": {}}}),
@@ -271,3 +294,26 @@ def _without_texts(node: Any, fields: bool = False) -> Any:
         for key, value in node.items()
         if fields or key != "description"
     }
+
+
+@pytest.mark.parametrize("value", [None, {}, [], "", 0, 1.5, True, {1: 2}, [None], b"x", (1,), object()])
+@pytest.mark.parametrize("place", ["kind", "apiVersion", "metadata", "spec", "labels", "annotations", "name"])
+def test_no_value_is_too_odd_to_be_checked(place: str, value: Any) -> None:
+    meta = place in ("labels", "annotations", "name")
+    odd = {**JOB, "metadata": {**JOB["metadata"], place: value}} if meta else {**JOB, place: value}
+    try:
+        assert isinstance(validate(odd).ok, bool)
+        assert isinstance(validate(JOB, old=odd).ok, bool)
+    except ValueError as error:
+        assert place in ("kind", "apiVersion"), error
+
+
+@pytest.mark.parametrize("value", [None, [], "TrainJob", TrainJobSpec()])
+def test_what_is_no_object_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match=f"or a mapping is needed, not {type(value).__name__}"):
+        validate(value)
+
+
+def test_an_update_is_checked_for_types_of_metadata_too() -> None:
+    new = {**JOB, "metadata": {**JOB["metadata"], "labels": {"a": 1}}}
+    assert problems(new, old=JOB) == [("metadata.labels.a", "ValueTypeInvalid")]
