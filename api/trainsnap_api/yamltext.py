@@ -30,6 +30,10 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _DOUBTFUL = re.compile(r"[-+.]?[0-9].*|[yYnN]|[-+]?\.(inf|nan)|[=~]|<<|null", re.IGNORECASE | re.DOTALL)
 
 
+_MOST_VALUES = 1_000_000
+"""In one text. etcd keeps no object of more than 1.5 MiB; a few lines of nested aliases can stand for any number."""
+
+
 class _Loader(_SafeLoader):
     # None of YAML 1.1; ours are added below.
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML keeps them on the class
@@ -107,7 +111,18 @@ def load_all(text: str | bytes) -> list[JSON]:
     for document in documents:
         if not isinstance(document, dict):
             raise ValueError(f"a YAML document is not an object but {type(document).__name__}")
+    if _size(documents, {}) > _MOST_VALUES:
+        raise ValueError(f"not readable as YAML: its aliases stand for more than {_MOST_VALUES} values")
     return documents
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """How many values there are when every alias is written out, without doing so. The loader refuses cycles."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = 1 + sum(_size(one, known) for one in (value.values() if isinstance(value, dict) else value))
+    return known[id(value)]
 
 
 def load_one(text: str | bytes) -> JSON:

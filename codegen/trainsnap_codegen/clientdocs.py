@@ -86,12 +86,16 @@ def client_page() -> Iterator[str]:
         "```python\n"
         + inspect.cleandoc(
             """
-        from trainsnap_api import Client
+        from trainsnap_api import AsyncClient, Client
 
         with Client.connect(namespace="team-a") as client:
             job = client.jobs.create({"metadata": {"name": "bert"}, "spec": {"runtimeRef": {"name": "torch"}}})
             client.jobs.wait_for(job, "Complete", on_progress=print)
             print(client.snapshots.diff(job))
+
+        async with await AsyncClient.connect(namespace="team-a") as client:
+            async for event in client.jobs.watch():
+                print(event.type, event.object)
         """
         )
         + "\n```"

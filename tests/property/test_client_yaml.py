@@ -92,6 +92,10 @@ def test_what_users_write(text: str, want: JSON) -> None:
         ("? [a]\n: 1", "a key is not text"),
         ("a: !!python/object:os.system 1", "could not determine a constructor"),
         (b"a: \xff", "not readable as YAML"),
+        (
+            "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)),
+            "its aliases stand for",
+        ),
         ("a: *b", "found undefined alias"),
     ],
 )
