@@ -15,7 +15,7 @@ from support.cluster import Cluster
 from support.objects import runtime, train_job
 from support.operator import Operator
 from support.plane import Target
-from trainsnap_api import AsyncClient
+from trainsnap_api import AsyncClient, TrainJob
 from trainsnap_api.client import Invalid, UnknownFields
 
 pytestmark = [pytest.mark.anyio, pytest.mark.api]
@@ -67,6 +67,16 @@ async def test_a_refusal_has_one_type_for_all_ways_to_write(client: AsyncClient,
     with pytest.raises(Invalid) as doubled:
         await write(client, changed(job, way, trainer={"env": twice}))
     assert any(cause.field.startswith("spec.trainer.env") for cause in doubled.value.causes)
+
+
+async def test_a_successor_of_a_job_is_not_paused(client: AsyncClient, job: dict[str, Any]) -> None:
+    first = TrainJob.model_validate(job)
+    assert (await client.jobs.resume(first, dry_run=True)).dump()["spec"]["suspend"] is False
+    assert first.metadata is not None
+    first.metadata.uid = "of-an-earlier-one"
+    with pytest.raises(Invalid, match="of-an-earlier-one") as refused:
+        await client.jobs.resume(first)
+    assert {cause.field for cause in refused.value.causes} == {"metadata.uid"}
 
 
 async def test_a_replace_without_a_version_is_refused(client: AsyncClient, job: dict[str, Any]) -> None:

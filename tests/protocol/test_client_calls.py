@@ -16,6 +16,7 @@ from trainsnap_api.client import (
     BadRequest,
     Client,
     Conflict,
+    Forbidden,
     Invalid,
     JobDeleted,
     NotUnderstood,
@@ -163,6 +164,16 @@ async def test_a_time_limit_is_for_the_whole_call() -> None:
         server.then(silence)
         with pytest.raises(TimedOut, match=r"get a of trainjobs\.trainer\.kubeflow\.org: not within 0\.1 s"):
             await AsyncClient(transport, namespace="ns").jobs.get("a", timeout=0.1)
+
+
+async def test_what_reading_a_job_takes_is_part_of_the_time_to_wait() -> None:
+    async with pair() as (server, transport):
+        stored = {**STORED, "metadata": {**STORED["metadata"], "resourceVersion": "1"}}
+        server.then(reply(stored), status(403, "Forbidden", "no"))
+        client = AsyncClient(transport, namespace="ns", clock=lambda: 130.0 if server.seen else 100.0)
+        with pytest.raises(Forbidden):
+            await client.jobs.wait_for("a", timeout=50)
+        assert server.seen[1].query["timeoutSeconds"] == "21"
 
 
 async def test_pages_and_the_iterator_read_page_by_page() -> None:

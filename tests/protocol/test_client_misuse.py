@@ -33,7 +33,6 @@ async def first(stream: Any) -> None:
         pytest.param(lambda client, name: client.jobs.get(name), id="get"),
         pytest.param(lambda client, name: client.jobs.status(name), id="status"),
         pytest.param(lambda client, name: client.jobs.patch(name, {}), id="patch"),
-        pytest.param(lambda client, name: client.jobs.suspend(name), id="suspend"),
         pytest.param(lambda client, name: client.jobs.patch_status(name, {}), id="patch_status"),
         pytest.param(lambda client, name: client.jobs.delete(name), id="delete"),
         pytest.param(lambda client, name: client.jobs.delete(name, dry_run=True), id="delete, dry run"),
@@ -77,6 +76,8 @@ async def test_what_is_no_name_is_never_all_objects(
         pytest.param(lambda c: c.jobs.wait_for({}), TypeError, "its name is needed, not dict", id="wait, mapping"),
         pytest.param(lambda c: c.jobs.wait_for(TrainJob()), ValueError, "the job has no name", id="wait, no name"),
         pytest.param(lambda c: c.jobs.wait_for("a", ["Complete"]), ValueError, "not a state of a job", id="states"),
+        pytest.param(lambda c: c.jobs.suspend(None), TypeError, "its name is needed, not NoneType", id="pause none"),
+        pytest.param(lambda c: c.jobs.resume(TrainJob()), ValueError, "the job has no name", id="resume, no name"),
         pytest.param(lambda c: c.jobs.effective_runtime(None), TypeError, "its name is needed", id="no runtime"),
         pytest.param(lambda c: c.snapshots.diff(5), TypeError, "its name is needed, not int", id="diff"),
         pytest.param(
@@ -116,6 +117,22 @@ async def test_mappings_may_hold_models() -> None:
         {"status": {"trainerStatus": {"progressPercentage": 5}}},
         {"status": {"trainerStatus": {"progressPercentage": 6}}},
     ]
+
+
+async def test_a_job_is_paused_by_its_name_or_as_that_very_one() -> None:
+    stored = train_job("a", "ns")
+    stored["metadata"]["uid"] = "u1"
+    async with pair() as (server, transport):
+        server.then(reply(stored))
+        jobs = AsyncClient(transport, namespace="other").jobs
+        await jobs.suspend("a", "ns")
+        await jobs.suspend(TrainJob.model_validate(stored))
+        await jobs.resume(TrainJob.model_validate(stored), dry_run=True)
+        assert [(seen.path, seen.json()) for seen in server.seen] == [
+            (JOB, {"spec": {"suspend": True}}),
+            (JOB, {"spec": {"suspend": True}, "metadata": {"uid": "u1"}}),
+            (JOB, {"spec": {"suspend": False}, "metadata": {"uid": "u1"}}),
+        ]
 
 
 async def test_a_derived_class_may_be_sent_and_read() -> None:

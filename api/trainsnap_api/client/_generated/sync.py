@@ -271,16 +271,17 @@ class SyncTrainJobs(SyncKind[TrainJob]):
         )
 
     def suspend(
-        self, name: str, namespace: str | None = None, *, dry_run: bool = False, timeout: float | None = None
+        self, job: TrainJob | str, namespace: str | None = None, *, dry_run: bool = False, timeout: float | None = None
     ) -> TrainJob:
-        """Asks for a pause; its pods go, its snapshot stays. ``wait_for(name, "Suspended")`` awaits it."""
-        return self._portal.run(self._inner.suspend, name, namespace, dry_run=dry_run, timeout=timeout)
+        """Asks for a pause; its pods go, its snapshot stays. ``wait_for(job, "Suspended")`` awaits it. A TrainJob with
+        a uid means that very one (else Invalid, for metadata.uid)."""
+        return self._portal.run(self._inner.suspend, job, namespace, dry_run=dry_run, timeout=timeout)
 
     def resume(
-        self, name: str, namespace: str | None = None, *, dry_run: bool = False, timeout: float | None = None
+        self, job: TrainJob | str, namespace: str | None = None, *, dry_run: bool = False, timeout: float | None = None
     ) -> TrainJob:
-        """Asks that a paused job goes on, with the runtime that it was started from."""
-        return self._portal.run(self._inner.resume, name, namespace, dry_run=dry_run, timeout=timeout)
+        """Asks that a paused job goes on, with the runtime that it was started from. A TrainJob as for ``suspend``."""
+        return self._portal.run(self._inner.resume, job, namespace, dry_run=dry_run, timeout=timeout)
 
     def follow(
         self,

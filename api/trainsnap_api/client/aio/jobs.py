@@ -52,16 +52,17 @@ class AsyncTrainJobs(AsyncKind[TrainJob]):
         )
 
     async def suspend(
-        self, name: str, namespace: str | None = None, *, dry_run: bool = False, timeout: float | None = None
+        self, job: TrainJob | str, namespace: str | None = None, *, dry_run: bool = False, timeout: float | None = None
     ) -> TrainJob:
-        """Asks for a pause; its pods go, its snapshot stays. ``wait_for(name, "Suspended")`` awaits it."""
-        return await self.patch(name, _suspended(True), namespace=namespace, dry_run=dry_run, timeout=timeout)
+        """Asks for a pause; its pods go, its snapshot stays. ``wait_for(job, "Suspended")`` awaits it. A TrainJob with
+        a uid means that very one (else Invalid, for metadata.uid)."""
+        return await self._set_suspend(True, job, namespace, dry_run, timeout)
 
     async def resume(
-        self, name: str, namespace: str | None = None, *, dry_run: bool = False, timeout: float | None = None
+        self, job: TrainJob | str, namespace: str | None = None, *, dry_run: bool = False, timeout: float | None = None
     ) -> TrainJob:
-        """Asks that a paused job goes on, with the runtime that it was started from."""
-        return await self.patch(name, _suspended(False), namespace=namespace, dry_run=dry_run, timeout=timeout)
+        """Asks that a paused job goes on, with the runtime that it was started from. A TrainJob as for ``suspend``."""
+        return await self._set_suspend(False, job, namespace, dry_run, timeout)
 
     async def follow(
         self,
@@ -180,9 +181,14 @@ class AsyncTrainJobs(AsyncKind[TrainJob]):
                     found.append((job, effective or await runtimes.live(job)))
             return found
 
-
-def _suspended(value: bool) -> dict[str, Any]:
-    return {"spec": {"suspend": value}}
+    async def _set_suspend(
+        self, value: bool, job: TrainJob | str, namespace: str | None, dry_run: bool, timeout: float | None
+    ) -> TrainJob:
+        name, space, uid = which(job, namespace)
+        patch: dict[str, Any] = {"spec": {"suspend": value}}
+        if uid is not None:
+            patch["metadata"] = {"uid": uid}
+        return await self.patch(name, patch, namespace=space, dry_run=dry_run, timeout=timeout)
 
 
 def _uid(obj: TrainJob) -> str | None:
