@@ -11,6 +11,7 @@ import asyncio
 import base64
 import copy
 import ipaddress
+import re
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
@@ -29,6 +30,8 @@ REACHED_SECONDS: Final = 20.0
 """How long the API server may take to learn of the configurations and to reach every webhook."""
 REMOVED_SECONDS: Final = 2.0
 """How long stopping waits for an API server that does not answer: all of it is to take less than 5 s."""
+_LABEL: Final = "[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+_HOST: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _KINDS: Final = {
     resource.kind: resource for resource in (r.MUTATING_WEBHOOK_CONFIGURATION, r.VALIDATING_WEBHOOK_CONFIGURATION)
 }
@@ -50,6 +53,15 @@ class Certificates(Protocol):
     @property
     def ca_bundle(self) -> bytes: ...
     async def ready(self) -> None: ...
+
+
+def require_host(host: str) -> None:
+    """Raise ``InstallError`` unless a certificate and a URL can name that host."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        if len(host) > 253 or not _HOST.fullmatch(host):
+            raise InstallError(f"--webhook-host {host[:80]!r}: must be an IP address or a DNS name") from None
 
 
 def split(objects: Iterable[JSON]) -> tuple[list[JSON], list[JSON]]:

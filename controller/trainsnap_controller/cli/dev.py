@@ -18,7 +18,7 @@ from trainsnap_api.transport import NotFound, Transport, TransportSettings
 from trainsnap_api.transport.resources import SECRET
 from trainsnap_controller import constants as c
 from trainsnap_controller.cli import manifests
-from trainsnap_controller.cli.admission import LOOPBACK, ByUrl, listen_address, split
+from trainsnap_controller.cli.admission import LOOPBACK, ByUrl, listen_address, require_host, split
 from trainsnap_controller.cli.install import install, remove
 from trainsnap_controller.cli.run import for_reports, limited, serve, unlimited
 from trainsnap_controller.cli.tokens import TokenSource
@@ -50,6 +50,7 @@ async def dev(
 
     ``webhook_host`` is the name or address under which the API server reaches this machine.
     """
+    require_host(webhook_host)
     configuration = with_gates(config or defaults(), gates)
     metrics, tracing = Metrics(process=True), from_environment(os.environ)
     webhooks, objects = split(manifests.base())

@@ -10,7 +10,8 @@ import pytest
 
 from trainsnap_controller import constants as c
 from trainsnap_controller.cli import manifests
-from trainsnap_controller.cli.admission import by_url, listen_address, split
+from trainsnap_controller.cli.admission import by_url, listen_address, require_host, split
+from trainsnap_controller.cli.install import InstallError
 from trainsnap_controller.webhooks import paths
 
 JSON = dict[str, Any]
@@ -104,3 +105,17 @@ def test_by_url(host: str, url: str) -> None:
 )
 def test_where_to_listen(host: str, want: str) -> None:
     assert listen_address(host, 9443) == want
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "host.docker.internal", f"{'a' * 63}.elb.test"])
+def test_hosts_that_a_certificate_can_name(host: str) -> None:
+    require_host(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["", "a b", "x\n", "é" * 70, "a" * 64, "[::1]", "a:1", "https://a", "a..b", "a." * 150]
+)
+def test_other_hosts_are_refused_in_one_line(host: str) -> None:
+    with pytest.raises(InstallError, match="must be an IP address or a DNS name") as caught:
+        require_host(host)
+    assert "\n" not in str(caught.value)
