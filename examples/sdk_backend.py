@@ -16,7 +16,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, get_args
 
 from trainsnap_api import Client, NotFound, TrainJob, TransportError, ValidationFailed, validate
 from trainsnap_api.client import EffectiveRuntime, Progress, State, state_of
@@ -193,7 +193,7 @@ def _parser() -> argparse.ArgumentParser:
         actions.add_parser(name).add_argument("name")
     wait = actions.add_parser("wait")
     wait.add_argument("name")
-    wait.add_argument("--state", default="Complete")
+    wait.add_argument("--state", default="Complete", choices=get_args(State))
     wait.add_argument("--timeout", type=float)
     return parser
 
