@@ -95,7 +95,7 @@ def _runtime(obj: Any) -> list[tuple[str, str]]:
 
 def _job(job: Any) -> list[tuple[str, str]]:
     reference = _path(job, "spec", "runtime_ref")
-    runtime = f"{reference.kind or 'ClusterTrainingRuntime'} {reference.name}" if reference else ""
+    runtime = f"{reference.kind or 'ClusterTrainingRuntime'} {reference.name or '(no name)'}" if reference else ""
     trainer = _path(job, "status", "trainer_status")
     percent = _path(trainer, "progress_percentage")
     return [
@@ -114,7 +114,7 @@ def _snapshot(snapshot: Any) -> list[tuple[str, str]]:
     generation = f" generation {source.generation}" if source.generation is not None else ""
     algorithm, _, value = (source.digest or "").partition(":")
     return [
-        ("Runtime", f"{source.kind} {source.name}{generation}"),
+        ("Runtime", f"{source.kind or '(no kind)'} {source.name or '(no name)'}{generation}"),
         ("Origin", source.origin or ""),
         ("Digest", f"{algorithm}:{value[:_SHORT]}" if value else ""),
     ]

@@ -117,6 +117,13 @@ def test_fields_of_wrong_types_are_no_error(field: str, value: Any) -> None:
         assert shown._repr_html_().startswith("<table>")
 
 
+def test_a_reference_without_a_name_says_so() -> None:
+    job = models.TrainJob(spec=models.TrainJobSpec(runtime_ref=models.RuntimeRef()))
+    assert repr(job) == "<TrainJob (no name): Created, ClusterTrainingRuntime (no name)>"
+    snapshot = models.TrainingRuntimeSnapshot(source=models.SnapshotSource())
+    assert repr(snapshot) == "<TrainingRuntimeSnapshot (no name): (no kind) (no name)>"
+
+
 def test_a_derived_class_shows_what_its_kind_does() -> None:
     class MyJob(models.TrainJob):
         pass
