@@ -175,6 +175,15 @@ async def test_a_path_that_is_not_one_is_refused(path: str) -> None:
         assert not server.seen
 
 
+@pytest.mark.parametrize("verb", ["get", "delete", "merge_patch", "json_patch"])
+async def test_without_a_name_no_request_for_one_object_reaches_all_of_them(verb: str) -> None:
+    rest: dict[str, tuple[Any, ...]] = {"merge_patch": ({},), "json_patch": ([],)}
+    async with pair() as (server, transport):
+        with pytest.raises(TypeError, match="the name of a TrainJob is needed: a text, not NoneType"):
+            await getattr(transport, verb)(TRAIN_JOB, None, "ns", *rest.get(verb, ()))
+        assert server.seen == []
+
+
 async def test_namespaces_are_not_guessed() -> None:
     async with pair() as (_, transport):
         with pytest.raises(ValueError, match="namespace"):

@@ -49,6 +49,12 @@ class Resource:
             parts.append(segment(subresource, "subresource"))
         return "/".join(parts)
 
+    def object_path(self, namespace: str | None, name: str, subresource: str | None = None) -> str:
+        """The same for one object: TypeError without a name, since a request for one object must never reach all."""
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a {self.kind} is needed: a text, not {type(name).__name__}")
+        return self.path(namespace, name, subresource)
+
 
 _TRAINER = ("trainer.kubeflow.org", "v1alpha1")
 TRAIN_JOB = Resource(*_TRAINER, "TrainJob", "trainjobs")

@@ -206,7 +206,7 @@ class Transport:
     ) -> JSON | bytes:
         """One object, read by its own URL (the right to ``get`` is enough); ``raw``: its bytes. NotFound is raised,
         KindNotServed when the whole kind is missing."""
-        response = await self.request("GET", resource.path(namespace, name))
+        response = await self.request("GET", resource.object_path(namespace, name))
         return response.content if raw else response.json()
 
     async def list(
@@ -322,7 +322,7 @@ class Transport:
         """Server-side apply: creates the object, or sets exactly the fields that ``obj`` holds and ``field_manager``
         owns. Without ``force`` a field of another manager is a Conflict."""
         params = {**_write_params(field_validation, field_manager, dry_run), "force": force}
-        path = resource.path(_namespace_of(resource, obj), _name_of(obj), subresource)
+        path = resource.object_path(_namespace_of(resource, obj), _name_of(obj), subresource)
         body = _typed(resource, obj)
         return (await self.request("PATCH", path, params=params, body=body, content_type=APPLY)).json()
 
@@ -341,7 +341,7 @@ class Transport:
         """JSON merge patch: null removes a field, lists are replaced. A ``metadata.resourceVersion`` in it makes the
         write conditional (Conflict)."""
         params = _write_params(field_validation, field_manager, dry_run)
-        path = resource.path(namespace, name, subresource)
+        path = resource.object_path(namespace, name, subresource)
         return (await self.request("PATCH", path, params=params, body=body, content_type=MERGE_PATCH)).json()
 
     async def json_patch(
@@ -358,7 +358,7 @@ class Transport:
     ) -> JSON:
         """JSON patch (RFC 6902). Not repeated once it may have been sent: adding to a list twice adds twice."""
         params = _write_params(field_validation, field_manager, dry_run)
-        path = resource.path(namespace, name, subresource)
+        path = resource.object_path(namespace, name, subresource)
         return (await self.request("PATCH", path, params=params, body=operations, content_type=JSON_PATCH)).json()
 
     async def replace(
@@ -373,7 +373,7 @@ class Transport:
     ) -> JSON:
         """PUT of the whole object; conditional when it carries its ``metadata.resourceVersion`` (Conflict)."""
         params = _write_params(field_validation, field_manager, dry_run)
-        path = resource.path(_namespace_of(resource, obj), _name_of(obj), subresource)
+        path = resource.object_path(_namespace_of(resource, obj), _name_of(obj), subresource)
         return (await self.request("PUT", path, params=params, body=_typed(resource, obj))).json()
 
     async def delete(
@@ -398,7 +398,7 @@ class Transport:
             options["propagationPolicy"] = propagation
         if grace_period is not None:
             options["gracePeriodSeconds"] = grace_period
-        path = resource.path(namespace, name)
+        path = resource.object_path(namespace, name)
         await self.request("DELETE", path, body=options, idempotent=bool(preconditions))
 
     async def service_account_token(
@@ -411,7 +411,7 @@ class Transport:
             "spec": {"expirationSeconds": seconds, "audiences": [*audiences]},
         }
         # A second token does no harm, so this POST may be repeated.
-        path = SERVICE_ACCOUNT.path(namespace, name, "token")
+        path = SERVICE_ACCOUNT.object_path(namespace, name, "token")
         status = (await self.request("POST", path, body=body, idempotent=True)).json().get("status") or {}
         return ServiceAccountToken(status["token"], status["expirationTimestamp"])
 
