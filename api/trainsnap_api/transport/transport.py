@@ -386,6 +386,7 @@ class Transport:
         resource_version: str | None = None,
         propagation: Literal["Background", "Foreground", "Orphan"] | None = None,
         grace_period: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Asks for the deletion of one object; with ``uid`` or ``resource_version`` of that very one (else Conflict).
         Returns when the server has accepted it: finalizers may keep the object for longer."""
@@ -398,6 +399,9 @@ class Transport:
             options["propagationPolicy"] = propagation
         if grace_period is not None:
             options["gracePeriodSeconds"] = grace_period
+        if dry_run:
+            # In the body: the server ignores the query of a DELETE that has one.
+            options["dryRun"] = ["All"]
         path = resource.object_path(namespace, name)
         await self.request("DELETE", path, body=options, idempotent=bool(preconditions))
 

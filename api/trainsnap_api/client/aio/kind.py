@@ -276,14 +276,6 @@ class AsyncKind(Generic[T]):
         the server has accepted it: finalizers may keep the object for longer."""
         name, space = name_of(name), self._space(namespace)
         async with self._within(timeout, f"delete {name}"):
-            if dry_run:
-                # In the body: the server ignores the query of a DELETE that has one.
-                body: JSON = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
-                conditions = {"uid": uid, "resourceVersion": resource_version}
-                if given := {key: value for key, value in conditions.items() if value is not None}:
-                    body["preconditions"] = given
-                await self._transport.request("DELETE", self._resource.path(space, name), body=body)
-                return
             await self._transport.delete(
                 self._resource,
                 name,
@@ -292,6 +284,7 @@ class AsyncKind(Generic[T]):
                 resource_version=resource_version,
                 propagation=propagation,
                 grace_period=grace_period,
+                dry_run=dry_run,
             )
 
     # -- inside -------------------------------------------------------------------------------------------------------
