@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Awaitable
 from typing import Any, Final, Protocol
 
@@ -32,6 +33,9 @@ READ_SECONDS: Final = 10.0
 """For the body to arrive."""
 WRITE_SECONDS: Final = 10.0
 """For the API server to answer, the wait for our own rate limit included."""
+AT_ONCE: Final = 2
+"""Reports of one job that are written at the same time. All jobs share our rate limit; one that never pauses must not
+keep the others waiting until their time is up."""
 
 _HOLE: Final = "([^/]+)"
 _ROUTE: Final = re.compile("/apis/" + re.escape(audience("<", "<")).replace("<", _HOLE))
@@ -73,6 +77,7 @@ class StatusApp:
     def __init__(self, api: Writes, authorizer: Authorizes) -> None:
         self._api = api
         self._authorizer = authorizer
+        self._writing: Counter[tuple[str, str]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -82,9 +87,9 @@ class StatusApp:
         except Refused as refused:
             response = JSONResponse(refused.body, refused.code)
         except Exception:
-            _log.exception("a report failed", path=request.url.path)
+            _log.exception("a report failed", path=scope["path"])
             response = JSONResponse(_internal().body, 500)
-        _log.debug("report", path=request.url.path, status=response.status_code)
+        _log.debug("report", path=scope["path"], status=response.status_code)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> JSON:
@@ -107,7 +112,7 @@ class StatusApp:
         # A missing time is sent as null, as the reference does: without it an empty report is no object to the API
         # server, and its words are about that instead of about the time.
         reported = {**reported, "lastUpdatedTime": reported.get("lastUpdatedTime")}
-        await _within_seconds(self._write(namespace, name, reported))
+        await self._write_in_turn(namespace, name, reported)
         return {"trainerStatus": reported}
 
     async def _authorize(self, request: Request, namespace: str, name: str) -> None:
@@ -118,6 +123,18 @@ class StatusApp:
             raise _internal() from error
         if not allowed:
             raise Refused(403, "Forbidden", "Forbidden")
+
+    async def _write_in_turn(self, namespace: str, name: str, reported: JSON) -> None:
+        job = (namespace, name)
+        if self._writing[job] >= AT_ONCE:
+            raise Refused(429, "TooManyRequests", "Reports of this train job are still being written")
+        self._writing[job] += 1
+        try:
+            await _within_seconds(self._write(namespace, name, reported))
+        finally:
+            self._writing[job] -= 1
+            if not self._writing[job]:
+                del self._writing[job]
 
     async def _write(self, namespace: str, name: str, reported: JSON) -> None:
         document = {"metadata": {"namespace": namespace, "name": name}, "status": {"trainerStatus": reported}}

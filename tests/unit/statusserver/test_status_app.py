@@ -23,7 +23,7 @@ from trainsnap_api.transport import (
     Resource,
 )
 from trainsnap_controller.statusserver import app as module
-from trainsnap_controller.statusserver.app import LARGEST_BODY, StatusApp
+from trainsnap_controller.statusserver.app import AT_ONCE, LARGEST_BODY, StatusApp
 from trainsnap_controller.statusserver.issuer import NotKnown
 
 pytestmark = pytest.mark.anyio
@@ -228,3 +228,34 @@ async def test_a_body_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "READ_SECONDS", 0.01)
     got = await call(StatusApp(Api(), Everybody()), never())
     assert (got.status_code, got.json()["message"]) == (422, "Invalid payload")
+
+
+class Slow(Api):
+    """Writes once it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self.come = asyncio.Semaphore(0)
+
+    async def apply(self, resource: Resource, obj: JSON, **options: Any) -> JSON:
+        self.come.release()
+        await self.go.wait()
+        return await super().apply(resource, obj, **options)
+
+
+async def test_a_job_that_never_pauses_does_not_keep_others_waiting() -> None:
+    api = Slow()
+    app = StatusApp(api, Everybody())
+    other = PATH.replace("/alpha/", "/beta/")
+    async with asyncio.TaskGroup() as tasks:
+        first = [tasks.create_task(call(app, body(REPORT))) for _ in range(AT_ONCE)]
+        for _ in range(AT_ONCE):
+            await api.come.acquire()
+        refused = await call(app, body(REPORT))
+        first.append(tasks.create_task(call(app, body(REPORT), other)))
+        await api.come.acquire()
+        api.go.set()
+    assert refused.json() == failure(429, "TooManyRequests", "Reports of this train job are still being written")
+    assert [task.result().status_code for task in first] == [200] * (AT_ONCE + 1)
+    assert (await call(app, body(REPORT))).status_code == 200, "afterwards it may go on"
