@@ -219,6 +219,8 @@ class Migration:
         except ExceptionGroup as group:
             # One of them says it: the others are cancelled, or fail for the same reason.
             raise group.exceptions[0] from group
+        finally:
+            await gatherer.close()
 
     async def _verify(self, job: Job, gather: Gatherer) -> Step:
         return verified(await gather.of(job), self.framework, self.read)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gathers what ``trainsnap migrate`` decides on: the only reading part of the command.
 
-Jobs are read page by page and their ConfigMaps and snapshots by name, so that memory does not grow with the cluster
-and no right to list ConfigMaps is needed. Who has that right gets ConfigMaps out of the API server's memory, no older
-than the page of jobs: a read past it waits for every write that storage is busy with. Nothing is written here.
+Jobs are read page by page, their snapshots by name, and their ConfigMaps by name or, where many jobs share a namespace
+and the caller has the right to list, in ``bulk``: so memory does not grow with the cluster. Nothing is written here.
 """
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -16,24 +16,20 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from trainsnap_api.transport import (
-    ApiError,
-    Forbidden,
-    KindNotServed,
-    NotFound,
-    RawPage,
-    Resource,
-    Response,
-    ServerTimeout,
-)
+from trainsnap_api.transport import KindNotServed, NotFound, RawPage, Resource
 from trainsnap_api.transport.resources import CONFIG_MAP, DEPLOYMENT, LEASE, TRAIN_JOB, TRAINING_RUNTIME_SNAPSHOT
 from trainsnap_controller import constants as c
+from trainsnap_controller.migration.bulk import Walk
 from trainsnap_controller.migration.legacy import name_of
 from trainsnap_controller.runtime.job import Job
 
 JSON = dict[str, Any]
 
 PAGE: Final = 100
+ENOUGH: Final = 10
+"""Jobs of a namespace in one page for which it pays to list the ConfigMaps there."""
+MOST_WALKS: Final = 3 * PAGE // ENOUGH
+"""Namespaces that are walked at once: those of the pages that are worked on, and of the one that is read ahead."""
 REFERENCE_DEPLOYMENT: Final = "kubeflow-trainer-controller-manager"
 REFERENCE_HOLDER: Final = "controller-manager"
 """In the name of every pod of the reference, whatever its release is called; never in one of ours."""
@@ -44,7 +40,6 @@ class Api(Protocol):
     """The requests that gathering needs."""
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JSON: ...
-    async def request(self, method: str, path: str, *, params: dict[str, str]) -> Response: ...
     def pages(
         self, resource: Resource, namespace: str | None = None, *, page_size: int, on_restart: Any
     ) -> AsyncIterator[RawPage]: ...
@@ -99,15 +94,19 @@ class Gatherer:
 
     def __init__(self, api: Api, namespace: str | None) -> None:
         self._api, self._namespace = api, namespace
-        self._may_list = True
-        self._since: str | None = None
+        self._walks: OrderedDict[str, Walk] = OrderedDict()
 
     async def pages(self) -> AsyncGenerator[Page, None]:
         """Every job, each once."""
         async with aclosing(jobs(self._api, self._namespace)) as stream:
             async for page in stream:
-                await self._look_how_far()
+                await self._walk_along(page)
                 yield page
+
+    async def close(self) -> None:
+        """End the lists that are still read."""
+        while self._walks:
+            await self._walks.popitem()[1].close()
 
     async def of(self, job: Job, *, snapshot: bool = True) -> Facts:
         """The ConfigMap of a job, and its snapshot unless that is not wanted."""
@@ -117,29 +116,18 @@ class Gatherer:
             await _find(self._api, TRAINING_RUNTIME_SNAPSHOT, job.name, job.namespace) if snapshot else None,
         )
 
-    async def _look_how_far(self) -> None:
-        """Note how far the ConfigMaps are: versions are comparable among objects of one kind only."""
-        if not self._may_list:
-            return
-        one: Any = self._api.pages(CONFIG_MAP, self._namespace, page_size=1, on_restart=None)
-        try:
-            async with aclosing(one) as stream:
-                self._since = (await anext(stream)).resource_version or None
-        except Forbidden:
-            self._may_list = False
-        except ApiError:
-            self._since = None  # it is only for speed
+    async def _walk_along(self, page: Page) -> None:
+        """Begin a walk in every namespace that has enough of the page's jobs, and end the oldest of too many."""
+        for namespace, number in Counter(job.namespace for job in page.jobs).items():
+            if number >= ENOUGH and namespace not in self._walks:
+                self._walks[namespace] = Walk(self._api, namespace)
+        while len(self._walks) > MOST_WALKS:
+            await self._walks.popitem(last=False)[1].close()
 
     async def _config_map(self, name: str, namespace: str) -> JSON | None:
-        if self._since is not None:
-            try:
-                path = CONFIG_MAP.path(namespace, name)
-                return (await self._api.request("GET", path, params={"resourceVersion": self._since})).json()
-            except NotFound:
-                return None
-            except ServerTimeout:
-                pass  # the API server that was asked has not heard of that version yet
-        return await _find(self._api, CONFIG_MAP, name, namespace)
+        walk = self._walks.get(namespace)
+        found = None if walk is None else await walk.find(name)
+        return found if found is not None else await _find(self._api, CONFIG_MAP, name, namespace)
 
 
 async def rivals(api: Api, now: datetime, namespace: str = c.NAMESPACE) -> list[str]:
