@@ -4,7 +4,7 @@
 Run by ``make bench-migrate``, on a plane of its own. Both write as the operator's ServiceAccount, past the guard, with
 as many requests at once. They take turns in rounds, so that a machine whose speed changes treats both alike. Memory is
 that of the migrating process, by round. ``--distinct`` gives every job content of its own, which no two jobs of one
-runtime have: then every text has to be read, managed fields included, which is what the rest of the time goes to.
+runtime have.
 """
 
 from __future__ import annotations
