@@ -74,6 +74,15 @@ async def replaced(operator: Operator, cluster: Cluster, *names: str) -> None:
         await cluster.until_gone(JOB_SET, name)
     for job_set in found:
         await cluster.api.apply(JOB_SET, built_otherwise(job_set), field_manager="trainer")
+    for name in names:
+        # Else its controller's first words about it are written into the job's status whenever they come.
+        await cluster.until(JOB_SET, name, taken_up)
+
+
+def taken_up(job_set: JSON) -> bool:
+    """Whether the controller of JobSets has made the job of a JobSet, and said so."""
+    counts: JSON = ((job_set.get("status") or {}).get("replicatedJobsStatus") or [{}])[0]
+    return bool(counts.get("suspended" if job_set["spec"].get("suspend") else "active"))
 
 
 async def suspended(cluster: Cluster, name: str, value: bool, **spec: object) -> None:

@@ -68,8 +68,24 @@ async def following(cluster: Cluster, resource: Resource) -> AsyncIterator[Histo
                 if event.type != "BOOKMARK":
                     history.changes.append((event.type, msgspec.json.decode(event.raw)))
 
+    async def caught_up() -> bool:
+        """Whether the watch, which may be slower than a look at an object, has shown all that is there by now."""
+        there = {
+            item["metadata"]["uid"]: _version(item)
+            for item in (await cluster.api.list(resource, cluster.namespace)).items
+        }
+        shown = {obj["metadata"]["uid"]: (kind, _version(obj)) for kind, obj in history.changes}
+        return all(version <= max(int(start), shown.get(uid, ("", 0))[1]) for uid, version in there.items()) and all(
+            kind == "DELETED" or uid in there for uid, (kind, _) in shown.items()
+        )
+
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(follow)
         await opened.wait()
         yield history
+        await eventually(caught_up, bool, what=f"all changes of {resource.plural} are seen")
         tasks.cancel_scope.cancel()
+
+
+def _version(obj: JSON) -> int:
+    return int(obj["metadata"]["resourceVersion"])
