@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import ssl
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
 
 from support.certificates import Authority
+from support.served import served
 from trainsnap_controller.manager import (
     Group,
     Health,
@@ -26,7 +26,6 @@ from trainsnap_controller.manager import (
 from trainsnap_controller.observe.metrics import Metrics
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
 pytestmark = pytest.mark.anyio
@@ -44,24 +43,12 @@ async def get(port: int, path: str, *headers: str) -> tuple[int, str]:
     return int(head.split()[1]), body
 
 
-@asynccontextmanager
-async def serving(app: Any, address: str = "127.0.0.1:0") -> AsyncIterator[int]:
-    server = HttpServer("test", app, address)
-    task = asyncio.create_task(server.run())
-    await server.wait_ready()
-    try:
-        yield server.port
-    finally:
-        await server.stop()
-        await task
-
-
 async def test_health_answers_ok_and_in_full_when_asked_or_failing() -> None:
     checks = HealthChecks()
     state = {"caches": Health(True), "leader-election": Health(True, "standing by: held by other")}
     for name in state:
         checks.add_ready(name, lambda name=name: state[name])  # type: ignore[misc]
-    async with serving(checks.app()) as port:
+    async with served(checks.app()) as port:
         assert await get(port, "/healthz") == (200, "ok")
         assert await get(port, "/readyz") == (200, "ok")
         status, body = await get(port, "/readyz?verbose")
@@ -84,7 +71,7 @@ async def test_a_check_that_breaks_fails() -> None:
         raise ValueError("no")
 
     checks.add_live("broken", broken)
-    async with serving(checks.app()) as port:
+    async with served(checks.app()) as port:
         status, body = await get(port, "/healthz")
     assert status == 500
     assert "[-]broken failed: the check itself failed: no" in body
@@ -93,7 +80,7 @@ async def test_a_check_that_breaks_fails() -> None:
 async def test_metrics_are_served_in_the_format_that_is_asked_for() -> None:
     metrics = Metrics()
     metrics.controller("trainjob_controller")
-    async with serving(metrics_app(metrics.registry)) as port:
+    async with served(metrics_app(metrics.registry)) as port:
         status, body = await get(port, "/metrics")
         assert status == 200
         assert 'controller_runtime_reconcile_total{controller="trainjob_controller",result="error"} 0.0' in body
@@ -105,7 +92,7 @@ async def test_metrics_are_served_in_the_format_that_is_asked_for() -> None:
 @pytest.mark.parametrize("version", ["foo", "1.x", ""])
 @pytest.mark.parametrize("format", ["application/openmetrics-text", "text/plain"])
 async def test_a_format_that_does_not_exist_is_answered_with_the_usual_one(format: str, version: str) -> None:
-    async with serving(metrics_app(Metrics().registry)) as port:
+    async with served(metrics_app(Metrics().registry)) as port:
         status, body = await get(port, "/metrics", f"accept: {format}; version={version}")
     assert (status, body[:6]) == (200, "# HELP")
 
@@ -113,13 +100,13 @@ async def test_a_format_that_does_not_exist_is_answered_with_the_usual_one(forma
 @pytest.mark.parametrize("path", ["/metrics/", "/healthz/", "/readyz/"])
 async def test_nobody_is_sent_to_a_host_that_the_request_names(path: str) -> None:
     app = metrics_app(Metrics().registry) if path == "/metrics/" else HealthChecks().app()
-    async with serving(app) as port:
+    async with served(app) as port:
         assert (await get(port, path))[0] == 404
 
 
 @pytest.mark.parametrize("address", [":0", "127.0.0.1:0", "localhost:0"])
 async def test_addresses_that_work(address: str) -> None:
-    async with serving(HealthChecks().app(), address) as port:
+    async with served(HealthChecks().app(), address) as port:
         assert (await get(port, "/healthz"))[0] == 200
 
 
@@ -150,7 +137,7 @@ def test_a_port_that_is_taken_is_an_error_at_once() -> None:
     first.close()
 
 
-async def test_https_with_a_certificate_that_is_replaced_while_serving(tmp_path: Path) -> None:
+async def test_https_with_a_certificate_that_is_replaced_while_served(tmp_path: Path) -> None:
     root = Authority()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trust = ssl.create_default_context(cadata=root.pem.decode())
@@ -191,7 +178,7 @@ async def test_a_server_that_is_cancelled_gives_its_port_back() -> None:
 
 async def test_signals_stay_with_the_process() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    async with serving(HealthChecks().app()):
+    async with served(HealthChecks().app()):
         assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -10,14 +10,15 @@ import ssl
 import struct
 import time
 from asyncio.sslproto import SSLProtocol
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.certificates import Authority
+from support.served import served
 from trainsnap_controller.manager import HttpServer, http
 from trainsnap_controller.manager.connections import Limits
 
@@ -50,18 +51,6 @@ class App:
         await send({"type": "http.response.start", "status": 200, "headers": [length]})
         await send({"type": "http.response.body", "body": b"k" * self.size})
         self.busy -= 1
-
-
-@asynccontextmanager
-async def serving(app: Any, limits: Limits, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    server = HttpServer("test", app, "127.0.0.1:0", tls=tls, limits=limits)
-    task = asyncio.create_task(server.run())
-    await server.wait_ready()
-    try:
-        yield server.port
-    finally:
-        await server.stop()
-        await task
 
 
 class Client:
@@ -98,14 +87,14 @@ class Client:
 
 
 async def test_who_says_nothing_is_closed() -> None:
-    async with serving(App(), QUICK) as port:
+    async with served(App(), limits=QUICK) as port:
         client = await Client.open(port)
         assert 0.3 < await client.closed_after() < 2
         client.close()
 
 
 async def test_who_sends_a_header_byte_by_byte_is_closed() -> None:
-    async with serving(App(), QUICK) as port:
+    async with served(App(), limits=QUICK) as port:
         client = await Client.open(port)
 
         async def drip() -> None:
@@ -120,7 +109,7 @@ async def test_who_sends_a_header_byte_by_byte_is_closed() -> None:
 
 
 async def test_a_second_header_has_no_more_time_than_the_first() -> None:
-    async with serving(App(), QUICK) as port:
+    async with served(App(), limits=QUICK) as port:
         client = await Client.open(port)
         assert await client.get() == b"HTTP/1.1 200 OK"
         client.writer.write(b"GET / HTTP/1.1\r\n")
@@ -129,7 +118,7 @@ async def test_a_second_header_has_no_more_time_than_the_first() -> None:
 
 
 async def test_between_requests_a_connection_is_kept_for_a_while() -> None:
-    async with serving(App(), QUICK) as port:
+    async with served(App(), limits=QUICK) as port:
         client = await Client.open(port)
         for _ in range(3):
             assert await client.get() == b"HTTP/1.1 200 OK"
@@ -139,7 +128,7 @@ async def test_between_requests_a_connection_is_kept_for_a_while() -> None:
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    async with serving(App(reads=True), QUICK) as port:
+    async with served(App(reads=True), limits=QUICK) as port:
         client = await Client.open(port)
         client.writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nk")
         assert 0.5 < await client.closed_after() < 3
@@ -147,7 +136,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
 
 async def test_the_rest_of_a_body_that_nobody_wants_is_not_waited_for() -> None:
-    async with serving(App(), QUICK) as port:
+    async with served(App(), limits=QUICK) as port:
         client = await Client.open(port)
         client.writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\nk")
         await client.reader.readuntil(b"kk")
@@ -165,7 +154,7 @@ async def test_the_rest_of_a_body_that_nobody_wants_is_not_waited_for() -> None:
 
 async def test_who_does_not_read_the_answer_is_closed() -> None:
     app = App(size=64 * 2**20)
-    async with serving(app, QUICK) as port:
+    async with served(app, limits=QUICK) as port:
         client = await Client.open(port, limit=1024)
         client.writer.write(GET)
         async with asyncio.timeout(5):
@@ -183,7 +172,7 @@ async def test_who_does_not_read_the_answer_is_closed() -> None:
 
 
 async def test_a_header_that_has_no_end_is_refused() -> None:
-    async with serving(App(), PATIENT) as port:
+    async with served(App(), limits=PATIENT) as port:
         client = await Client.open(port)
         client.writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"x" * PATIENT.header_bytes)
         assert b" 400 " in await client.reader.readline()
@@ -192,7 +181,7 @@ async def test_a_header_that_has_no_end_is_refused() -> None:
 
 
 async def test_a_header_of_a_usual_size_is_not() -> None:
-    async with serving(App(), PATIENT) as port:
+    async with served(App(), limits=PATIENT) as port:
         client = await Client.open(port)
         client.writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"x" * 8000 + b"\r\n\r\n")
         assert b" 200 " in await client.reader.readline()
@@ -209,7 +198,7 @@ SILENT = [
 
 @pytest.mark.parametrize("said", SILENT)
 async def test_many_connections_of_one_client_leave_room_for_others(said: bytes) -> None:
-    async with serving(App(reads=True), PATIENT) as port:
+    async with served(App(reads=True), limits=PATIENT) as port:
         other = await Client.open(port, "127.0.0.2")
         assert await other.get() == b"HTTP/1.1 200 OK"
         flood = []
@@ -231,7 +220,7 @@ async def test_many_connections_of_one_client_leave_room_for_others(said: bytes)
 async def test_who_is_being_answered_is_never_given_up_for_another() -> None:
     app = App()
     app.go.clear()
-    async with serving(app, Limits(connections=2)) as port:
+    async with served(app, limits=Limits(connections=2)) as port:
         first = [await Client.open(port) for _ in range(2)]
         answers = [asyncio.create_task(client.get()) for client in first]
         async with asyncio.timeout(5):
@@ -249,7 +238,7 @@ async def test_who_is_being_answered_is_never_given_up_for_another() -> None:
 async def test_an_address_with_too_many_gets_no_more_while_others_do() -> None:
     app = App()
     app.go.clear()
-    async with serving(app, Limits(connections=8, per_address=2)) as port:
+    async with served(app, limits=Limits(connections=8, per_address=2)) as port:
         first = [await Client.open(port) for _ in range(2)]
         answers = [asyncio.create_task(client.get()) for client in first]
         async with asyncio.timeout(5):
@@ -289,7 +278,7 @@ def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 async def test_who_never_shakes_hands_is_closed_and_leaves_room(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
     server, trust = tls
-    async with serving(App(), QUICK, server) as port:
+    async with served(App(), limits=QUICK, tls=server) as port:
         flood = [await Client.open(port) for _ in range(5 * QUICK.connections)]
         flood[1].writer.write(b"\x16\x03\x01")
         flood[2].writer.write(b"GET / HTTP/1.1\r\n\r\n")
@@ -346,7 +335,7 @@ async def test_nothing_stays_of_a_connection_not_even_for_the_garbage_collection
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
             client(tls[1], sock)
 
-    async with serving(App(), QUICK, tls[0]) as port:
+    async with served(App(), limits=QUICK, tls=tls[0]) as port:
         gc.collect()
         gc.disable()
         try:

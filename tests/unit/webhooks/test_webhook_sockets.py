@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
-from trainsnap_controller.manager import HttpServer
+from support.served import served
 from trainsnap_controller.manager.connections import Limits
 from trainsnap_controller.observe.metrics import Metrics
 from trainsnap_controller.webhooks import paths
@@ -26,19 +24,6 @@ REVIEW = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionRevi
 
 async def approve(question: Review) -> Answer:
     return Answer()
-
-
-@asynccontextmanager
-async def serving() -> AsyncIterator[int]:
-    app = WebhookApp({PATH: approve}, Metrics().webhooks([PATH]))
-    server = HttpServer("test", app, "127.0.0.1:0", limits=Limits(connections=32))
-    task = asyncio.create_task(server.run())
-    await server.wait_ready()
-    try:
-        yield server.port
-    finally:
-        await server.stop()
-        await task
 
 
 def head(length: int | None, seconds: int) -> bytes:
@@ -70,7 +55,8 @@ BAD = [
 
 @pytest.mark.parametrize(("connections", "said", "want"), BAD)
 async def test_one_misbehaves_and_others_are_answered(connections: int, said: list[bytes], want: int) -> None:
-    async with serving() as port:
+    app = WebhookApp({PATH: approve}, Metrics().webhooks([PATH]))
+    async with served(app, limits=Limits(connections=32)) as port:
         bad = [await asked(port, *said) for _ in range(connections)]
         async with asyncio.timeout(4):  # before the time of the others is up
             for _ in range(5):
