@@ -8,7 +8,7 @@ from typing import Any, Final
 from trainsnap_api.transport import Transport
 from trainsnap_api.transport.limiter import TokenBucket
 
-_COUNTED: Final = frozenset({"get", "request", "create", "apply", "merge_patch", "delete"})
+_COUNTED: Final = frozenset({"get", "create", "apply", "merge_patch", "delete"})
 
 
 class Budgeted:

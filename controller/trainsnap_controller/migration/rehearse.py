@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from trainsnap_api.transport import AlreadyExists, BadRequest, Invalid, Resource, TooLarge
 from trainsnap_api.transport.resources import TRAINING_RUNTIME_SNAPSHOT
 from trainsnap_controller import constants as c
-from trainsnap_controller.snapshot.capture import differences, refused_fields
+from trainsnap_controller.snapshot.capture import differences, payload, refused_fields
 from trainsnap_controller.snapshot.digest import canonical_json
 
 JSON = dict[str, Any]
@@ -27,7 +27,6 @@ REMEMBERED: Final = 2048
 """Contents and shapes of which it is known what the API server makes of them."""
 _EXACT: Final = range(-(1 << 63), 1 << 63)
 _TYPES: Final = {bool: "b", float: "f", type(None): "n"}
-_CONTENT: Final = ("source", "spec", "opaque")
 _OF_THE_JOB: Final = frozenset({"trainJob", "capturedAt"})
 
 
@@ -50,12 +49,14 @@ class Rehearsals:
 
     async def problems(self, wanted: JSON) -> list[str]:
         """What the API server would refuse, lose or change of a snapshot: one line each. Raises its other errors."""
-        shape = hashlib.sha256(shape_of({key: wanted[key] for key in _CONTENT if key in wanted}).encode()).digest()
-        if self._by_shape and shape in self._shapes:
+        if not self._by_shape:
+            return await self._tried(wanted)
+        shape = hashlib.sha256(shape_of(payload(wanted)).encode()).digest()
+        if shape in self._shapes:
             self._shapes.move_to_end(shape)
             return []
         found = await self._tried(wanted)
-        if self._by_shape and not found:
+        if not found:
             # Only of good ones: what was refused may have been so for its values, and the next one be good.
             self._shapes[shape] = None
             if len(self._shapes) > REMEMBERED:
@@ -64,7 +65,7 @@ class Rehearsals:
 
     async def _tried(self, wanted: JSON) -> list[str]:
         """The answer about a content; those who ask meanwhile wait for the same one."""
-        content = {key: wanted[key] for key in _CONTENT if key in wanted}
+        content = payload(wanted)
         content["source"] = {key: value for key, value in content["source"].items() if key not in _OF_THE_JOB}
         key = hashlib.sha256(canonical_json(content)).digest()
         known = self._contents.get(key)

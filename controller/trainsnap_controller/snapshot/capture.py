@@ -292,9 +292,14 @@ class Snapshots:
             raise
 
 
+def payload(snapshot: JSON) -> JSON:
+    """What a snapshot says, without the metadata that the API server keeps with it."""
+    return {key: snapshot[key] for key in ("source", "spec", "opaque") if key in snapshot}
+
+
 def differences(wanted: JSON, stored: JSON) -> list[str]:
     """How the API server's answer differs from what was sent, by more than its defaults: one line for each place."""
-    sent, found = ({key: obj[key] for key in ("source", "spec", "opaque") if key in obj} for obj in (wanted, stored))
+    sent, found = payload(wanted), payload(stored)
     # The usual case, found out many times faster than by walking.
     if canonical_json(sent) == canonical_json(found):
         return []
