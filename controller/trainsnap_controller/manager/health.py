@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from trainsnap_controller.manager.http import application
+
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -57,17 +59,12 @@ class HealthChecks:
 
         200 or 500. The answer is ``ok``, or the list of checks with their details on failure and with ``?verbose``.
         """
-        app = Starlette(
-            routes=[
-                Route("/healthz", self._answer_live),
-                Route("/healthz/{check}", self._answer_live),
-                Route("/readyz", self._answer_ready),
-                Route("/readyz/{check}", self._answer_ready),
-            ]
+        return application(
+            Route("/healthz", self._answer_live),
+            Route("/healthz/{check}", self._answer_live),
+            Route("/readyz", self._answer_ready),
+            Route("/readyz/{check}", self._answer_ready),
         )
-        # Would answer `/healthz/` with a redirect to whatever host the request names.
-        app.router.redirect_slashes = False
-        return app
 
     async def _answer_live(self, request: Request) -> Response:
         return _answer("healthz", self.live(), request)

@@ -156,8 +156,13 @@ def metrics_app(registry: CollectorRegistry) -> Starlette:
             encode, content_type = choose_encoder("")
         return Response(encode(registry), headers={"content-type": content_type})
 
-    app = Starlette(routes=[Route("/metrics", metrics)])
-    # Would answer `/metrics/` with a redirect to whatever host the request names.
+    return application(Route("/metrics", metrics))
+
+
+def application(*routes: Route) -> Starlette:
+    """An ASGI application that answers at these paths and no others."""
+    app = Starlette(routes=routes)
+    # Would answer the same path with a slash behind it with a redirect to whatever host the request names.
     app.router.redirect_slashes = False
     return app
 
