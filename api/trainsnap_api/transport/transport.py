@@ -27,6 +27,7 @@ from trainsnap_api.transport.proxy import proxy_for
 from trainsnap_api.transport.resources import SERVICE_ACCOUNT, Resource
 from trainsnap_api.transport.response import JSON, ObjectList, RawPage, Response, ServiceAccountToken, WatchEvent
 from trainsnap_api.transport.settings import TransportSettings
+from trainsnap_api.transport.writing import delete_options, name_of, namespace_of, typed, write_params
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -304,9 +305,9 @@ class Transport:
         dry_run: bool = False,
     ) -> JSON:
         """POST to the collection. Never repeated once it may have been sent: Disconnected then says ``sent``."""
-        params = _write_params(field_validation, field_manager, dry_run)
-        path = resource.path(_namespace_of(resource, obj))
-        return (await self.request("POST", path, params=params, body=_typed(resource, obj))).json()
+        params = write_params(field_validation, field_manager, dry_run)
+        path = resource.path(namespace_of(resource, obj))
+        return (await self.request("POST", path, params=params, body=typed(resource, obj))).json()
 
     async def apply(
         self,
@@ -321,9 +322,9 @@ class Transport:
     ) -> JSON:
         """Server-side apply: creates the object, or sets exactly the fields that ``obj`` holds and ``field_manager``
         owns. Without ``force`` a field of another manager is a Conflict."""
-        params = {**_write_params(field_validation, field_manager, dry_run), "force": force}
-        path = resource.object_path(_namespace_of(resource, obj), _name_of(obj), subresource)
-        body = _typed(resource, obj)
+        params = {**write_params(field_validation, field_manager, dry_run), "force": force}
+        path = resource.object_path(namespace_of(resource, obj), name_of(obj), subresource)
+        body = typed(resource, obj)
         return (await self.request("PATCH", path, params=params, body=body, content_type=APPLY)).json()
 
     async def merge_patch(
@@ -340,7 +341,7 @@ class Transport:
     ) -> JSON:
         """JSON merge patch: null removes a field, lists are replaced. A ``metadata.resourceVersion`` in it makes the
         write conditional (Conflict)."""
-        params = _write_params(field_validation, field_manager, dry_run)
+        params = write_params(field_validation, field_manager, dry_run)
         path = resource.object_path(namespace, name, subresource)
         return (await self.request("PATCH", path, params=params, body=body, content_type=MERGE_PATCH)).json()
 
@@ -357,7 +358,7 @@ class Transport:
         dry_run: bool = False,
     ) -> JSON:
         """JSON patch (RFC 6902). Not repeated once it may have been sent: adding to a list twice adds twice."""
-        params = _write_params(field_validation, field_manager, dry_run)
+        params = write_params(field_validation, field_manager, dry_run)
         path = resource.object_path(namespace, name, subresource)
         return (await self.request("PATCH", path, params=params, body=operations, content_type=JSON_PATCH)).json()
 
@@ -372,9 +373,9 @@ class Transport:
         dry_run: bool = False,
     ) -> JSON:
         """PUT of the whole object; conditional when it carries its ``metadata.resourceVersion`` (Conflict)."""
-        params = _write_params(field_validation, field_manager, dry_run)
-        path = resource.object_path(_namespace_of(resource, obj), _name_of(obj), subresource)
-        return (await self.request("PUT", path, params=params, body=_typed(resource, obj))).json()
+        params = write_params(field_validation, field_manager, dry_run)
+        path = resource.object_path(namespace_of(resource, obj), name_of(obj), subresource)
+        return (await self.request("PUT", path, params=params, body=typed(resource, obj))).json()
 
     async def delete(
         self,
@@ -392,16 +393,9 @@ class Transport:
         Returns when the server has accepted it: finalizers may keep the object for longer."""
         conditions = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {key: value for key, value in conditions.items() if value is not None}
-        options: JSON = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if preconditions:
-            options["preconditions"] = preconditions
-        if propagation is not None:
-            options["propagationPolicy"] = propagation
-        if grace_period is not None:
-            options["gracePeriodSeconds"] = grace_period
-        if dry_run:
-            # In the body: the server ignores the query of a DELETE that has one.
-            options["dryRun"] = ["All"]
+        options = delete_options(
+            preconditions=preconditions, propagation=propagation, grace_period=grace_period, dry_run=dry_run
+        )
         path = resource.object_path(namespace, name)
         await self.request("DELETE", path, body=options, idempotent=bool(preconditions))
 
@@ -425,30 +419,3 @@ def _user_agent() -> str:
         return f"trainsnap/{importlib.metadata.version('trainsnap')}"
     except importlib.metadata.PackageNotFoundError:
         return "trainsnap/0"
-
-
-def _write_params(field_validation: str | None, field_manager: str | None, dry_run: bool) -> dict[str, Any]:
-    return {
-        "fieldManager": field_manager,
-        "fieldValidation": field_validation,
-        "dryRun": "All" if dry_run else None,
-    }
-
-
-def _typed(resource: Resource, obj: JSON) -> JSON:
-    """The object with its apiVersion and kind, which the server insists on."""
-    return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
-
-
-def _namespace_of(resource: Resource, obj: JSON) -> str | None:
-    namespace = (obj.get("metadata") or {}).get("namespace")
-    if resource.namespaced and not namespace:
-        raise ValueError(f"{resource.kind}: metadata.namespace is needed")
-    return namespace if resource.namespaced else None
-
-
-def _name_of(obj: JSON) -> str:
-    name = (obj.get("metadata") or {}).get("name")
-    if not isinstance(name, str):
-        raise ValueError("metadata.name is needed")
-    return name
