@@ -14,7 +14,7 @@ from support.cluster import Cluster
 from support.objects import runtime, train_job
 from support.operator import Operator
 from trainsnap_api import validate
-from trainsnap_api.client.errors import ApiError, BadRequest, Conflict, Invalid, UnknownFields, refused
+from trainsnap_api.client.errors import ApiError, BadRequest, Conflict, Invalid, UnknownFields
 from trainsnap_api.transport.resources import TRAIN_JOB, by_kind
 
 pytestmark = [pytest.mark.anyio, pytest.mark.full]
@@ -34,8 +34,7 @@ async def servers_paths(cluster: Cluster, obj: JSON, *, replace: bool = False) -
         else:
             await cluster.api.create(resource, obj, dry_run=True)
     except BadRequest as error:
-        found = refused(error)
-        return ("unknown", set(found.fields)) if isinstance(found, UnknownFields) else ("other", set())
+        return ("unknown", set(error.fields)) if isinstance(error, UnknownFields) else ("other", set())
     except Invalid as error:
         # For a number that does not fit its format the path stands in the message only.
         formats = [re.search(r"with format int\d+ in (\S+)$", cause.message) for cause in error.causes]

@@ -7,8 +7,7 @@ ValueError or TypeError, raised before anything is sent.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from trainsnap_api.transport.errors import (
     AlreadyExists,
@@ -26,6 +25,7 @@ from trainsnap_api.transport.errors import (
     KindNotServed,
     MalformedResponse,
     NotFound,
+    ObjectRefused,
     ResponseTooLarge,
     ServerTimeout,
     TimedOut,
@@ -35,14 +35,13 @@ from trainsnap_api.transport.errors import (
     TransportError,
     Unauthorized,
     Unavailable,
+    UnknownFields,
 )
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
     from trainsnap_api.client.values import Progress
-
-E = TypeVar("E", bound=ApiError)
 
 __all__ = [
     "AlreadyExists",
@@ -64,6 +63,7 @@ __all__ = [
     "MalformedResponse",
     "NotFound",
     "NotUnderstood",
+    "ObjectRefused",
     "ResponseTooLarge",
     "ServerTimeout",
     "TimedOut",
@@ -76,59 +76,6 @@ __all__ = [
     "UnknownFields",
     "WaitTimedOut",
 ]
-
-
-class UnknownFields(BadRequest):
-    """Strict field validation: the server does not know ``fields``. It is older than what wrote them, or newer and has
-    dropped them, or they are misspelled. Nothing was stored. ``status`` is 400 for a create or replace, 422 for a
-    patch, 500 for an apply: so the server has it."""
-
-    fields: tuple[str, ...] = ()
-
-
-_NOT_TYPED = re.compile(
-    r"failed to create typed patch object \(.*?, Kind=\w+\): \.(?P<field>.+?): (?P<problem>.+)", re.DOTALL
-)
-"""The server's answer to an apply of which a field does not fit the schema."""
-
-
-def refused(error: ApiError) -> ApiError:
-    """The answer to a write as the class that says what is wrong; the same error when it is that already.
-
-    What is wrong with an object comes as 400, 422 or 500, depending on which part of the server sees it first.
-    """
-    what = error.message
-    at = what.find("strict decoding error: ")
-    if at >= 0:
-        # To a patch, the server repeats the whole object before this.
-        message = what[at:] if isinstance(error, Invalid) else what
-        return _as_unknown(error, message, re.findall(r'unknown field "([^"]+)"', what[at:]))
-    typed = _NOT_TYPED.fullmatch(what)
-    if typed is None:
-        return error
-    field, problem = typed["field"], typed["problem"]
-    if problem == "field not declared in schema":
-        return _as_unknown(error, what, [field])
-    reason = "FieldValueDuplicate" if problem.startswith("duplicate") else "FieldValueTypeInvalid"
-    return _again(Invalid, error, what, (Cause(field, reason, problem),))
-
-
-def _as_unknown(error: ApiError, message: str, fields: list[str]) -> UnknownFields:
-    found = _again(UnknownFields, error, message, () if isinstance(error, Invalid) else error.causes)
-    found.fields = tuple(dict.fromkeys(fields))
-    return found
-
-
-def _again(cls: type[E], error: ApiError, message: str, causes: tuple[Cause, ...]) -> E:
-    return cls(
-        message,
-        status=error.status,
-        reason=error.reason,
-        causes=causes,
-        method=error.method,
-        path=error.path,
-        details=error.details,
-    )
 
 
 class NotUnderstood(MalformedResponse):

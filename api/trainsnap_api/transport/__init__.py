@@ -3,7 +3,7 @@
 
 The only part of the project that knows kr8s and HTTP. Start at ``transport.py`` (the verbs); ``call.py`` makes one call
 (limit, retries, 401), ``engine.py`` sends it, ``credentials.py`` says as whom, ``listing.py`` and ``watch.py`` read
-collections, ``errors.py`` names what can go wrong.
+collections, ``errors.py`` names what can go wrong, ``answers.py`` says which answer means what.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from trainsnap_api.transport.errors import (
     KindNotServed,
     MalformedResponse,
     NotFound,
+    ObjectRefused,
     ResponseTooLarge,
     ServerTimeout,
     TimedOut,
@@ -33,6 +34,7 @@ from trainsnap_api.transport.errors import (
     TransportError,
     Unauthorized,
     Unavailable,
+    UnknownFields,
 )
 from trainsnap_api.transport.resources import Resource
 from trainsnap_api.transport.response import (
@@ -65,6 +67,7 @@ __all__ = [
     "MalformedResponse",
     "NotFound",
     "ObjectList",
+    "ObjectRefused",
     "RawPage",
     "Resource",
     "Response",
@@ -81,5 +84,6 @@ __all__ = [
     "TransportSettings",
     "Unauthorized",
     "Unavailable",
+    "UnknownFields",
     "WatchEvent",
 ]

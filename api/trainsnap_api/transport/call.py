@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from trainsnap_api.transport import errors, paths
+from trainsnap_api.transport import answers, paths
 from trainsnap_api.transport.errors import Disconnected, TimedOut, TransportError, Unauthorized
 from trainsnap_api.transport.response import Response
 from trainsnap_api.transport.retry import NO_RETRY
@@ -172,7 +172,7 @@ class Caller:
             for text in warnings:
                 self._warn(text)
             return Response(answer.status, answer.headers, answer.content, warnings, f"{call.method} {call.path}")
-        raise errors.from_response(
+        raise answers.from_response(
             answer.status, answer.headers, answer.content,
             method=call.method, path=call.path, wall_clock=self._wall_clock,
         )  # fmt: skip
@@ -213,7 +213,7 @@ class Caller:
         self._report("WATCH", call.path, stream.status, started)
         if not 200 <= stream.status < 300:
             content = await stream.read(self.settings.request_timeout)
-            raise errors.from_response(
+            raise answers.from_response(
                 stream.status, stream.headers, content,
                 method="WATCH", path=call.path, wall_clock=self._wall_clock,
             )  # fmt: skip

@@ -7,7 +7,7 @@ The rules, and why:
 * 502, 503, 504, and any other 5xx with Retry-After: only calls that may safely be repeated.
 * No answer at all: always when nothing was sent; else only calls that may safely be repeated. A create whose connection
   breaks may have created the object: a blind second POST would then answer 409 for our own object.
-* Everything else is an answer and goes to the caller.
+* Everything else is an answer, also a 500 that refuses what is in the object, and goes to the caller.
 
 Nothing is slept here, and no clock is read.
 """
@@ -21,6 +21,7 @@ from trainsnap_api.transport.errors import (
     ApiError,
     Disconnected,
     MalformedResponse,
+    ObjectRefused,
     ResponseTooLarge,
     TooManyRequests,
     TransportClosed,
@@ -67,6 +68,8 @@ def _repeatable(error: TransportError, idempotent: bool) -> bool:
     match error:
         case TooManyRequests():
             return True
+        case ObjectRefused():
+            return False
         case ApiError(status=503, retry_after=float()):
             return True
         case ApiError(status=status, retry_after=retry_after):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trainsnap_api.transport import errors
+from trainsnap_api.transport import answers
 from trainsnap_api.transport.call import Call, query
 from trainsnap_api.transport.errors import Disconnected, MalformedResponse, ResponseTooLarge
 from trainsnap_api.transport.response import WatchEvent
@@ -114,7 +114,7 @@ def _event(line: bytes, path: str) -> WatchEvent:
         if envelope.type in _TYPES:
             return WatchEvent(envelope.type, bytes(envelope.object))
         if envelope.type == "ERROR":
-            raise errors.from_status(msgspec.json.decode(envelope.object), method="WATCH", path=path)
+            raise answers.from_status(msgspec.json.decode(envelope.object), method="WATCH", path=path)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedResponse(f"watch {path}: an event is not readable: {error}") from error
     raise MalformedResponse(f"watch {path}: unknown event type {envelope.type[:50]!r}")

@@ -13,16 +13,14 @@ from typing import Any, Final, Protocol
 from trainsnap_api.transport import (
     AlreadyExists,
     ApiError,
-    BadRequest,
     Conflict,
     Disconnected,
     Forbidden,
     InternalError,
-    Invalid,
     NotFound,
+    ObjectRefused,
     Resource,
     ServerTimeout,
-    TooLarge,
 )
 from trainsnap_api.transport.resources import CONFIG_MAP, TRAINING_RUNTIME_SNAPSHOT
 from trainsnap_controller import constants as c
@@ -86,7 +84,7 @@ class Actor:
             )
         except (AlreadyExists, Disconnected, InternalError, ServerTimeout) as error:
             return await self._settled(job, step, error)
-        except (BadRequest, Invalid, TooLarge) as error:
+        except ObjectRefused as error:
             return _not_as_it_is(step, refused_fields(error))
         except (Forbidden, NotFound) as error:
             return _problem(step, f"refused: {error.message}")
@@ -117,7 +115,7 @@ class Actor:
         assert step.document is not None
         try:
             await self.writer.apply(CONFIG_MAP, step.document, field_manager=c.FIELD_MANAGER, dry_run=self.dry_run)
-        except (BadRequest, Conflict, Forbidden, Invalid, NotFound, TooLarge) as error:
+        except (ObjectRefused, Conflict, Forbidden, NotFound) as error:
             return _problem(step, f"refused: {_listed(refused_fields(error))}")
         if self.dry_run:
             return step

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from trainsnap_api.transport import BadRequest, Forbidden, Invalid, NotFound, Resource, TooLarge
+from trainsnap_api.transport import Forbidden, NotFound, ObjectRefused, Resource
 from trainsnap_api.transport.resources import CONFIG_MAP
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
@@ -100,7 +100,7 @@ class Legacy:
             return
         try:
             await self.api.apply(CONFIG_MAP, wanted, field_manager=c.FIELD_MANAGER)
-        except (BadRequest, Forbidden, Invalid, TooLarge) as error:
+        except (ObjectRefused, Forbidden) as error:
             # The way back is not worth a job that does not start.
             self.ignored(owner, f"ConfigMap {wanted['metadata']['name']} is not written: {error.message}")
 

@@ -15,7 +15,7 @@ import hashlib
 from collections import OrderedDict
 from typing import Any, Final, Protocol
 
-from trainsnap_api.transport import AlreadyExists, BadRequest, Invalid, Resource, TooLarge
+from trainsnap_api.transport import AlreadyExists, ObjectRefused, Resource
 from trainsnap_api.transport.resources import TRAINING_RUNTIME_SNAPSHOT
 from trainsnap_controller import constants as c
 from trainsnap_controller.snapshot.capture import differences, payload, refused_fields
@@ -102,7 +102,7 @@ class Rehearsals:
             )
         except AlreadyExists:
             return []
-        except (BadRequest, Invalid, TooLarge) as error:
+        except ObjectRefused as error:
             return refused_fields(error)
         return differences(wanted, answer)
 

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import structlog
 
-from trainsnap_api.transport.errors import AlreadyExists, ApiError, Disconnected, NotFound, TransportError
+from trainsnap_api.transport.errors import (
+    AlreadyExists,
+    ApiError,
+    Disconnected,
+    NotFound,
+    ObjectRefused,
+    TransportError,
+)
 from trainsnap_api.transport.resources import EVENT
 from trainsnap_controller.observe.backoff import Backoff
 from trainsnap_controller.observe.clock import Clock, SystemClock, micro_time
@@ -317,7 +324,9 @@ class EventRecorder:
 def _may_pass(error: TransportError) -> bool:
     """Whether another try may help."""
     return isinstance(error, Disconnected) or (
-        isinstance(error, ApiError) and (error.status >= 500 or error.status == 429)
+        isinstance(error, ApiError)
+        and (error.status >= 500 or error.status == 429)
+        and not isinstance(error, ObjectRefused)
     )
 
 

@@ -10,7 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from trainsnap_api.transport import ApiError, Conflict, Invalid, KindNotServed, NotFound, Resource
+from trainsnap_api.transport import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KindNotServed,
+    NotFound,
+    ObjectRefused,
+    Resource,
+)
 from trainsnap_api.transport.resources import JOB_SET, TRAIN_JOB
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
@@ -22,12 +31,6 @@ from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Observed
 
 JSON = dict[str, Any]
-
-REFUSED = frozenset({400, 403, 404, 405, 413, 422})
-"""Answers that the same request will get again, until somebody changes something."""
-UNTYPED: Final = "failed to create typed patch object"
-"""kube-apiserver (seen in 1.36) answers 500 to an applied document whose list has a key twice, though nothing is wrong
-with the server: two ports of a container that a patch has made equal, say."""
 
 NO_VERSION: Final = "1"
 """A version that no object ever has: etcd counts from 1, and the first write makes it 2. An apply with it makes an
@@ -178,7 +181,7 @@ class Writer:
 
 def lasting(error: ApiError) -> bool:
     """Whether a write was refused for what is in it: only a change of the job or of the cluster can help."""
-    return error.status in REFUSED or (error.status == 500 and UNTYPED in error.message)
+    return isinstance(error, ObjectRefused | Forbidden | NotFound) or error.status == 405
 
 
 def refusal(resource: Resource, name: str, error: ApiError) -> Exception:

@@ -15,12 +15,10 @@ from typing import Protocol
 from trainsnap_api.transport import (
     AlreadyExists,
     ApiError,
-    BadRequest,
     Forbidden,
-    Invalid,
     NotFound,
+    ObjectRefused,
     Resource,
-    TooLarge,
 )
 from trainsnap_api.transport.resources import (
     CLUSTER_TRAINING_RUNTIME,
@@ -168,7 +166,7 @@ class Snapshots:
             )
         except AlreadyExists:
             return await self._settle(owner, ref, jobset, check)
-        except (BadRequest, Forbidden, Invalid, TooLarge) as error:
+        except (ObjectRefused, Forbidden) as error:
             if namespace_ends(error):
                 raise CacheBehind(f"namespace {owner.namespace} is being deleted") from error
             raise _rejected(ref, origin, error) from error

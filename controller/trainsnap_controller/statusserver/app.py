@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from trainsnap_api.transport import ApiError, InvalidName, NotFound, Resource, TransportError
+from trainsnap_api.transport import InvalidName, NotFound, ObjectRefused, Resource, TransportError
 from trainsnap_api.transport.resources import TRAIN_JOB
 from trainsnap_controller.runtime.plugins.trainjobstatus import audience
 from trainsnap_controller.statusserver import report
@@ -142,11 +142,8 @@ class StatusApp:
             await self._api.apply(TRAIN_JOB, document, field_manager=FIELD_MANAGER, force=True, subresource="status")
         except (NotFound, InvalidName) as error:
             raise Refused(404, "NotFound", "Train job not found") from error
-        except ApiError as error:
-            if error.status in (400, 422):
-                raise Refused(422, "Invalid", error.message) from error
-            _log.warning("a report was not written", namespace=namespace, name=name, error=str(error))
-            raise _internal() from error
+        except ObjectRefused as error:
+            raise Refused(422, "Invalid", error.message) from error
         except TransportError as error:
             _log.warning("a report was not written", namespace=namespace, name=name, error=str(error))
             raise _internal() from error

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainsnap_api.transport import errors
+from trainsnap_api.transport import RetryPolicy, answers, errors
 
 
 def build(status: int, body: object, headers: dict[str, str] | None = None) -> errors.ApiError:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return errors.from_response(status, headers or {}, content, method="GET", path="/p", wall_clock=lambda: 1000.0)
+    return answers.from_response(status, headers or {}, content, method="GET", path="/p", wall_clock=lambda: 1000.0)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,65 @@ def test_the_storages_limit_is_too_large(message: str) -> None:
     assert error.status == 500
 
 
+NOT_TYPED = "failed to create typed patch object (ns/a; trainer.kubeflow.org/v1alpha1, Kind=TrainJob): "
+PATCH = 'is invalid: patch: Invalid value: "{\\"spec\\": 1}": '
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "fields", "want"),
+    [
+        pytest.param(
+            400,
+            'TrainJob cannot be handled: strict decoding error: unknown field "spec.a", unknown field "b"',
+            ("spec.a", "b"),
+            'TrainJob cannot be handled: strict decoding error: unknown field "spec.a", unknown field "b"',
+            id="create",
+        ),
+        pytest.param(
+            422,
+            PATCH + 'strict decoding error: unknown field "spec.a"',
+            ("spec.a",),
+            'strict decoding error: unknown field "spec.a"',
+            id="patch, without the object that the server repeats",
+        ),
+        pytest.param(
+            500,
+            NOT_TYPED + '.spec.jobs[name="a b"].x: field not declared in schema',
+            ('spec.jobs[name="a b"].x',),
+            NOT_TYPED + '.spec.jobs[name="a b"].x: field not declared in schema',
+            id="apply",
+        ),
+    ],
+)
+def test_unknown_fields_by_every_way_to_write(status: int, message: str, fields: tuple[str, ...], want: str) -> None:
+    causes = [{"field": "patch", "reason": "R", "message": message}] if status == 422 else []
+    error = build(status, {"message": message, "reason": "Whatever", "details": {"causes": causes}})
+    assert isinstance(error, errors.UnknownFields)
+    assert isinstance(error, errors.ObjectRefused)
+    assert (error.fields, error.message, error.causes) == (fields, want, ())
+    assert (error.status, error.reason) == (status, "Whatever")
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        ("expected boolean, got &{yes}", "FieldValueTypeInvalid"),
+        ('duplicate entries for key [name="A"]', "FieldValueDuplicate"),
+    ],
+)
+def test_an_apply_of_wrong_types_is_invalid_and_not_an_internal_error(problem: str, reason: str) -> None:
+    error = build(500, {"reason": "InternalError", "message": f"{NOT_TYPED}.spec.trainer.env: {problem}"})
+    assert isinstance(error, errors.Invalid)
+    assert error.causes == (errors.Cause("spec.trainer.env", reason, problem),)
+    assert error.status == 500
+
+
+def test_a_refused_object_is_not_sent_again_whatever_its_number() -> None:
+    error = build(500, {"message": f"{NOT_TYPED}.spec.a: expected boolean, got &{{yes}}"}, {"retry-after": "1"})
+    assert error.retry_after == 1.0
+    assert RetryPolicy().delay(error, failures=1, waited=0.0, idempotent=True, random=lambda: 0.5) is None
+
+
 @pytest.mark.parametrize(
     ("header", "want"),
     [
@@ -76,7 +135,7 @@ def test_the_storages_limit_is_too_large(message: str) -> None:
     ],
 )
 def test_retry_after_header(header: str | None, want: float | None) -> None:
-    assert errors.parse_retry_after(header, lambda: 1000.0) == want
+    assert answers.parse_retry_after(header, lambda: 1000.0) == want
 
 
 @pytest.mark.parametrize(
@@ -128,7 +187,7 @@ STATUS_LIKE = st.fixed_dictionaries(
 
 @given(st.integers(300, 599), st.binary(max_size=200) | STATUS_LIKE.map(lambda body: json.dumps(body).encode()))
 def test_any_body_gives_a_one_line_error(status: int, content: bytes) -> None:
-    error = errors.from_response(status, {}, content, method="GET", path="/p")
+    error = answers.from_response(status, {}, content, method="GET", path="/p")
     assert error.status == status
     assert str(error)
     assert repr(error)
@@ -136,4 +195,4 @@ def test_any_body_gives_a_one_line_error(status: int, content: bytes) -> None:
 
 @given(JSON_VALUES | STATUS_LIKE)
 def test_any_error_event_gives_an_error(body: object) -> None:
-    assert isinstance(errors.from_status(body, method="WATCH", path="/p"), errors.ApiError)
+    assert isinstance(answers.from_status(body, method="WATCH", path="/p"), errors.ApiError)

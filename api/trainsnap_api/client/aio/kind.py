@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import msgspec
 
 from trainsnap_api.base import Kind, Model
-from trainsnap_api.client.errors import ApiError, TimedOut, refused
+from trainsnap_api.client.errors import TimedOut
 from trainsnap_api.client.kinds import RESOURCES, class_of, document, name_of, read
 from trainsnap_api.client.values import Event, Listing, Page
 from trainsnap_api.client.watching import Watching
@@ -208,7 +208,7 @@ class AsyncKind(Generic[T]):
         that are not here. Conflict when another manager owns one of them, unless ``force``. For an object as it was
         written: one that was read (with ``managedFields``) is a BadRequest."""
         body = document(self._resource, self._model, obj, namespace, self._namespace)
-        async with self._within(timeout, "apply"), _refusals():
+        async with self._within(timeout, "apply"):
             stored = await self._transport.apply(
                 self._resource,
                 body,
@@ -257,7 +257,7 @@ class AsyncKind(Generic[T]):
             raise TypeError(f"a model, a mapping or a list of operations is needed, not {type(patch).__name__}")
         send = self._transport.merge_patch if isinstance(patch, Model | Mapping) else self._transport.json_patch
         place = name_of(name), self._space(namespace)
-        async with self._within(timeout, f"patch {name}"), _refusals():
+        async with self._within(timeout, f"patch {name}"):
             return self._of(await send(self._resource, *place, plain(patch), **options))
 
     async def delete(
@@ -305,7 +305,7 @@ class AsyncKind(Generic[T]):
     ) -> T:  # fmt: skip
         body = document(self._resource, self._model, obj, namespace, self._namespace)
         send = self._transport.create if method == "POST" else self._transport.replace
-        async with self._within(timeout, what), _refusals():
+        async with self._within(timeout, what):
             stored = await send(
                 self._resource,
                 body,
@@ -333,14 +333,3 @@ class AsyncKind(Generic[T]):
             if not scope.expired():
                 raise
             raise TimedOut(f"{what} of {self._resource.name}: not within {seconds:g} s") from error
-
-
-@contextlib.asynccontextmanager
-async def _refusals() -> AsyncIterator[None]:
-    try:
-        yield
-    except ApiError as error:
-        found = refused(error)
-        if found is error:
-            raise
-        raise found from error
