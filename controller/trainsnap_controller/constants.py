@@ -15,6 +15,10 @@ API_VERSION: Final = "trainer.kubeflow.org/v1alpha1"
 FIELD_MANAGER: Final = "trainer"
 """The reference's field manager: with another one, take-over and hand-back would leave orphaned fields."""
 
+NO_VERSION: Final = "1"
+"""A version that no object ever has: etcd counts from 1, and the first write makes it 2. An apply with it makes an
+object that is not there; one that is there has another version (seen with kube-apiserver 1.36: 409)."""
+
 CONTROLLER_NAME: Final = "trainer.kubeflow.org/trainjob-controller"
 """The only value of ``spec.managedBy`` that is reconciled here."""
 

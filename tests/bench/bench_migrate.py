@@ -27,7 +27,7 @@ from trainsnap_api.transport import Transport
 from trainsnap_api.transport import resources as r
 from trainsnap_controller.cli import manifests
 from trainsnap_controller.cli.install import install
-from trainsnap_controller.migration.command import Migration, Operation, Options, clock
+from trainsnap_controller.migration.command import Migration, Operation, Options
 from trainsnap_controller.migration.report import Format, Progress, report
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.snapshot.document import Origin, snapshot_of
@@ -138,7 +138,7 @@ async def _run(admin: Transport, operator: Transport, operation: Operation, opti
             operator=operator,
             options=options,
             report=report(Format.TABLE, nowhere, everything=False),
-            progress=Progress(nowhere, clock),
+            progress=Progress(nowhere, time.monotonic),
         )
         assert await migration.run(operation) == 0
     return migration.sums.jobs

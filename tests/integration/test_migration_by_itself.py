@@ -132,17 +132,21 @@ BROKEN = [
     pytest.param({"binaryData": {"runtime": "e30="}}, "binaryData has it", id="binary"),
     pytest.param({"edit": ("name: rt\n", "name: other\n")}, "of another runtime", id="another runtime"),
     pytest.param({"edit": ("numNodes: 1", "numNodes: many")}, "spec.mlPolicy.numNodes", id="a value of the wrong type"),
+    pytest.param({"edit": ("numNodes: 1", "torch: []")}, "spec.mlPolicy.torch", id="a list for an object"),
     pytest.param({"edit": ("numNodes: 1", "numNodes: 1\n    nodes: 1")}, 'unknown field "spec.mlPolicy.nodes"',
                  id="a field that the schema would prune"),
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("built", [True, False], ids=["with JobSet", "created paused"])
 @pytest.mark.parametrize(("change", "want"), BROKEN)
 async def test_a_broken_configmap_blocks_the_job_and_is_left_for_a_human(
-    reference: Operator, cluster: Cluster, change: JSON, want: str
+    reference: Operator, cluster: Cluster, change: JSON, want: str, built: bool
 ) -> None:
     await cluster.create(runtime("rt", cluster.namespace))
-    job, _, made = await left_by_reference(cluster, train_job("job", cluster.namespace), with_config_map=False)
+    job, _, made = await left_by_reference(
+        cluster, train_job("job", cluster.namespace, suspend=not built), with_config_map=False, with_job_set=built
+    )
     change = dict(change)
     whole = config_map(job, await live_runtime(cluster, job))
     if "edit" in change:
@@ -153,7 +157,7 @@ async def test_a_broken_configmap_blocks_the_job_and_is_left_for_a_human(
     assert want in message
     assert await cluster.find(TRAINING_RUNTIME_SNAPSHOT, "job") is None
     assert await cluster.get(CONFIG_MAP, NAME) == broken
-    assert await cluster.get(JOB_SET, "job") == made, "the JobSet goes on"
+    assert await cluster.find(JOB_SET, "job") == made, "the JobSet goes on, or there is none"
     events = await eventually(lambda: events_about(cluster, "job"), bool, what="an event")
     assert {reason for reason, _ in events} == {"TrainJobResourcesCreationFailed"}
 
@@ -197,6 +201,45 @@ async def test_a_job_from_before_snapshots_keeps_its_jobset(reference: Operator,
     job_set = await cluster.until(JOB_SET, "job", lambda found: not found["spec"]["suspend"])
     assert made is not None
     assert {**job_set["spec"], "suspend": True} == made["spec"]
+
+
+async def test_what_a_runtime_has_lost_since_stays_in_a_jobset_from_before_snapshots(
+    reference: Operator, cluster: Cluster
+) -> None:
+    """An apply would take it away on resuming, since it was applied under the name that trainsnap uses."""
+    spec = runtime_spec()
+    pod = spec["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod |= {"tolerations": [{"operator": "Exists"}], "nodeSelector": {"gpu": "yes"}}
+    pod["containers"][0]["env"] = [{"name": "MODE", "value": "prod"}]
+    await cluster.create(runtime("rt", cluster.namespace, spec=spec))
+    wanted = train_job("job", cluster.namespace, suspend=True)
+    _, _, made = await left_by_reference(cluster, wanted, with_config_map=False)
+    assert made is not None
+    await cluster.patch(TRAINING_RUNTIME, "rt", {"spec": runtime_spec()})
+    reference.resume()
+    await adopted(cluster, origin="LegacyJob")
+    ((reason, note),) = await eventually(lambda: events_about(cluster, "job"), bool, what="the difference is reported")
+    assert reason == "LegacyJobDiffers"
+    for lost in ("tolerations", "nodeSelector", "env"):
+        assert lost in note
+    await cluster.patch(TRAIN_JOB, "job", {"spec": {"suspend": False}})
+    job_set = await cluster.until(JOB_SET, "job", lambda found: not found["spec"]["suspend"])
+    assert {**job_set["spec"], "suspend": True} == made["spec"]
+
+
+async def test_an_unchanged_job_from_before_snapshots_has_nothing_to_report(
+    reference: Operator, cluster: Cluster
+) -> None:
+    await cluster.create(runtime("rt", cluster.namespace))
+    wanted = train_job("job", cluster.namespace, suspend=True)
+    _, _, made = await left_by_reference(cluster, wanted, with_config_map=False)
+    assert made is not None
+    reference.resume()
+    await adopted(cluster, origin="LegacyJob")
+    await cluster.patch(TRAIN_JOB, "job", {"spec": {"suspend": False}})
+    job_set = await cluster.until(JOB_SET, "job", lambda found: not found["spec"]["suspend"])
+    assert {**job_set["spec"], "suspend": True} == made["spec"]
+    assert await events_about(cluster, "job") == []
 
 
 async def test_a_job_from_before_snapshots_whose_runtime_is_gone(reference: Operator, cluster: Cluster) -> None:

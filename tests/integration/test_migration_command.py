@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,12 @@ from trainsnap_api.transport.resources import (
     TRAINING_RUNTIME,
     TRAINING_RUNTIME_SNAPSHOT,
 )
+from trainsnap_controller.migration.act import Actor
+from trainsnap_controller.migration.decide import Result, to_hand_back
+from trainsnap_controller.migration.facts import Facts
 from trainsnap_controller.migration.legacy import judge
 from trainsnap_controller.runtime.job import Job
+from trainsnap_controller.snapshot.document import Origin, snapshot_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.api]
 
@@ -94,11 +99,12 @@ async def test_there_and_back(migrate: Migrate, stopped: Operator, cluster: Clus
     planned = await migrate("plan")
     assert planned.code == 1, planned.err
     assert {name: row["result"] for name, row in planned.jobs.items()} == {
-        "running": "todo", "paused": "todo", "created": "todo", "finished": "nothing", "older": "nothing",
+        "running": "todo", "paused": "todo", "created": "todo", "finished": "nothing", "older": "todo",
         "deleting": "nothing", "broken": "problem",
     }  # fmt: skip
     assert "would store it as it is" in planned.result("running")[1]
     assert "cannot be read: line" in planned.result("broken")[1]
+    assert "by the operator: there is no ConfigMap" in planned.result("older")[1]
     assert await state(cluster) == before
 
     rehearsed = await migrate("apply", "--dry-run")
@@ -122,7 +128,8 @@ async def test_there_and_back(migrate: Migrate, stopped: Operator, cluster: Clus
         assert (after[key]["source"]["origin"], image_of(after[key])) == ("ConfigMap", "acme/train:1")
 
     refused = await migrate("finalize")
-    assert (refused.code, {row["name"] for row in refused.report["jobs"]}) == (1, {"broken", "older"})
+    assert (refused.code, {row["name"] for row in refused.report["jobs"]}) == (1, {"broken"})
+    assert refused.report["remark"] == "nothing was deleted, since 1 checks failed"
     assert {key: value for key, value in (await state(cluster)).items() if "ConfigMap" in key} == {
         key: value for key, value in before.items() if "ConfigMap" in key
     }, "one problem, and nothing is deleted"
@@ -237,9 +244,102 @@ async def test_later_jobs_and_configmaps_are_not_believed(migrate: Migrate, clus
     await cluster.create(runtime("rt", cluster.namespace))
     await left_by_reference(cluster, train_job("job", cluster.namespace))
     planned = await migrate("plan", "--legacy-before", "2020-01-01T00:00:00Z")
-    assert planned.result("job")[0] == "nothing"
-    assert "not from before trainsnap" in planned.result("job")[1]
+    assert planned.result("job")[0] == "problem"
+    assert "the job is not from before legacyBefore (2020-01-01T00:00:00Z)" in planned.result("job")[1]
     assert (await migrate("plan")).result("job")[0] == "todo"
+
+
+async def test_a_snapshot_that_says_more_is_found_before_the_configmap_goes(
+    migrate: Migrate, plane: Target, cluster: Cluster
+) -> None:
+    """Such as one from a runtime that was edited since, which was taken while ConfigMaps were ignored."""
+    await cluster.create(runtime("rt", cluster.namespace))
+    job, kept, _ = await left_by_reference(cluster, train_job("job", cluster.namespace))
+    edited = await live_runtime(cluster, job)
+    pod = edited["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["hostNetwork"] = True
+    pod["containers"][0]["env"] = [{"name": "MODE", "value": "other"}]
+    taken = snapshot_of(Job.from_json(job), edited, origin=Origin.LEGACY_JOB, captured_at=datetime.now(UTC))
+    async with operator_identity(migrate, cluster) as api:
+        await api.create(TRAINING_RUNTIME_SNAPSHOT, taken)
+    for operation in ("plan", "apply", "verify", "finalize"):
+        result, detail = (await migrate(operation)).result("job")
+        assert result == "problem", operation
+        assert "hostNetwork: was added" in detail
+        assert "containers[0].env: was added" in detail
+    assert await cluster.get(CONFIG_MAP, "job-runtime-snapshot") == kept
+    assert "over the one that is there: it has other content" in (await migrate("rollback")).result("job")[1]
+    written = await cluster.get(CONFIG_MAP, "job-runtime-snapshot")
+    assert "hostNetwork: true" in written["data"]["runtime"]
+    assert (await migrate("verify")).result("job")[0] == "done"
+
+
+async def test_a_configmap_that_somebody_else_put_there_meanwhile_stays(migrate: Migrate, cluster: Cluster) -> None:
+    await cluster.create(runtime("rt", cluster.namespace))
+    job = await cluster.create(train_job("job", cluster.namespace))
+    view, live = Job.from_json(job), await live_runtime(cluster, job)
+    taken = snapshot_of(view, live, origin=Origin.RUNTIME, captured_at=datetime.now(UTC))
+    changed = await cluster.create(config_map(job, text="{{"))
+    async with operator_identity(migrate, cluster) as api:
+        over, new = to_hand_back(Facts(view, changed, taken)), to_hand_back(Facts(view, None, taken))
+        await cluster.delete(CONFIG_MAP, "job-runtime-snapshot")
+        precious = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"precious": "1"},
+                    "metadata": {"name": "job-runtime-snapshot", "namespace": cluster.namespace}}  # fmt: skip
+        theirs = await cluster.create(precious)
+        for step in (over, new):
+            assert step.document is not None
+            told = await Actor(api).hand_back(step)
+            assert told.result is Result.PROBLEM
+            assert "run it again" in told.detail
+        assert await cluster.get(CONFIG_MAP, "job-runtime-snapshot") == theirs
+        await cluster.delete(CONFIG_MAP, "job-runtime-snapshot")
+        assert (await Actor(api).hand_back(over)).result is Result.PROBLEM, "it is not made anew either"
+        assert (await Actor(api).hand_back(new)).result is Result.DONE
+
+
+async def test_a_journal_of_another_cluster_ends_it_before_anything_is_written(
+    migrate: Migrate, cluster: Cluster, admin: Transport
+) -> None:
+    journal = migrate.folder / "journal.jsonl"
+    journal.write_text('{"event":"opened","cluster":"another"}\n')
+    before = await admin.get(CONFIG_MAP, "trainsnap-state", "kubeflow-system")
+    refused = await migrate("apply", "--legacy-before", "2001-01-01T00:00:00Z")
+    assert (refused.code, refused.out) == (1, "")
+    assert "is of another cluster" in refused.err
+    assert await admin.get(CONFIG_MAP, "trainsnap-state", "kubeflow-system") == before
+    told = await migrate("status")
+    assert (told.code, told.out) == (1, "")
+    assert "is of another cluster" in told.err
+
+
+async def test_what_the_guide_says_is_enough_to_plan_is_enough(
+    migrate: Migrate, plane: Target, cluster: Cluster, admin: Transport, tmp_path: Path
+) -> None:
+    await cluster.create(runtime("rt", cluster.namespace))
+    await left_by_reference(cluster, train_job("job", cluster.namespace))
+    rules = [
+        {"apiGroups": ["trainer.kubeflow.org"], "verbs": ["get", "list"],
+         "resources": ["trainjobs", "trainingruntimesnapshots"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
+    ]  # fmt: skip
+    name = f"planner-{cluster.namespace}"
+    role = {"apiVersion": r.CLUSTER_ROLE.api_version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+    await admin.create(r.CLUSTER_ROLE, role)
+    try:
+        async with user_with(str(plane.kubeconfig), admin, cluster.namespace, "planner", name):
+            token = await admin.service_account_token("planner", cluster.namespace, seconds=600)
+        config = yaml.safe_load(plane.kubeconfig.read_text())
+        config["users"] = [{"name": user["name"], "user": {"token": token.token}} for user in config["users"]]
+        file = tmp_path / "planner.kubeconfig"
+        file.write_text(yaml.safe_dump(config))
+        planned = await Migrate(file, cluster.namespace, tmp_path)("plan", "--legacy-before", "now")
+    finally:
+        await admin.delete(r.CLUSTER_ROLE, name)
+    assert planned.code == 0, planned.err
+    assert planned.result("job")[0] == "todo"
+    facts = " ".join(planned.report["facts"])
+    assert "the reference may still be running: you may not look: " in facts
+    assert "contents are not tried" in facts
 
 
 async def test_every_field_that_would_be_lost_is_named(migrate: Migrate, cluster: Cluster) -> None:
@@ -391,7 +491,7 @@ async def test_reports(migrate: Migrate, cluster: Cluster) -> None:
     await leave_everything(cluster)
     table = await migrate("plan", output="table")
     assert f"{cluster.namespace}/running" in table.out
-    assert "7 jobs: 3 to do, 3 nothing to do, 1 problem" in table.out
+    assert "7 jobs: 4 to do, 2 nothing to do, 1 problem" in table.out
     page = await migrate("plan", output="html")
     assert page.out.startswith("<!doctype html>")
     assert "src=" not in page.out

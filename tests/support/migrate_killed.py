@@ -13,6 +13,7 @@ import io
 import os
 import signal
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from trainsnap_api.transport import Transport
 from trainsnap_controller.cli.tokens import TokenSource
 from trainsnap_controller.migration import journal as journal_module
-from trainsnap_controller.migration.command import Migration, Operation, Options, clock
+from trainsnap_controller.migration.command import Migration, Operation, Options
 from trainsnap_controller.migration.report import Format, Progress, report
 
 WRITES = ("create", "apply", "merge_patch", "delete")
@@ -95,7 +96,7 @@ async def migrate(kubeconfig: str, namespace: str, operation: str, path: str, bo
                 operator=writer,
                 options=Options(namespace=namespace, journal=Path(path), parallel=4),
                 report=report(Format.TABLE, sink, everything=True),
-                progress=Progress(sink, clock),
+                progress=Progress(sink, time.monotonic),
                 now=lambda: datetime.now(UTC),
             )
             code = await migration.run(Operation(operation))

@@ -304,10 +304,12 @@ class Transport:
         field_manager: str | None = None,
         dry_run: bool = False,
     ) -> JSON:
-        """POST to the collection. Never repeated once it may have been sent: Disconnected then says ``sent``."""
+        """POST to the collection. Never repeated once it may have been sent, unless it is a dry run: Disconnected then
+        says ``sent``."""
         params = write_params(field_validation, field_manager, dry_run)
         path = resource.path(namespace_of(resource, obj))
-        return (await self.request("POST", path, params=params, body=typed(resource, obj))).json()
+        body = typed(resource, obj)
+        return (await self.request("POST", path, params=params, body=body, idempotent=dry_run)).json()
 
     async def apply(
         self,

@@ -11,9 +11,10 @@ import asyncio
 import math
 import os
 import sys
+import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -26,7 +27,7 @@ from trainsnap_controller import constants as c
 from trainsnap_controller.cli.tokens import TokenSource
 from trainsnap_controller.config import Configuration, load
 from trainsnap_controller.migration.budget import Budgeted
-from trainsnap_controller.migration.command import PARALLEL, Migration, MigrationError, Operation, Options, clock
+from trainsnap_controller.migration.command import PARALLEL, Migration, MigrationError, Operation, Options
 from trainsnap_controller.migration.report import Format, Progress, report
 from trainsnap_controller.migration.state import moment_of
 
@@ -84,6 +85,8 @@ def _add(operation: Operation, text: str, *special: str) -> None:
             # Python writes what is left when it ends, and would complain once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise MigrationError("nobody reads the report any more, so it was not carried on") from error
+        except OSError as error:
+            raise MigrationError(f"the report cannot be written: {error.strerror or error}") from error
 
     command.__doc__ = text
     command.__annotations__ = {flag.name: hints[flag.name] for flag in taken}
@@ -111,14 +114,19 @@ for _operation, _text, *_special in (
 def _moment(text: str | None) -> datetime | None:
     if text is None:
         return None
+    # It is kept, and compared with creation times, in whole seconds: what was made in this very one is from before it.
+    now = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
     if text == "now":
-        return datetime.now(UTC)
+        return now
     try:
-        return moment_of(text)
+        moment = moment_of(text)
     except ValueError as error:
         raise typer.BadParameter(
             f"--legacy-before {text}: must be a time with its time zone, such as 2026-01-31T12:00:00Z, or now"
         ) from error
+    if moment > now:
+        raise typer.BadParameter(f"--legacy-before {text}: must not be in the future, where ConfigMaps can be forged")
+    return moment
 
 
 def _options(operation: Operation, flags: Flags) -> Options:
@@ -157,7 +165,7 @@ async def _connected(operation: Operation, flags: Flags) -> int:
             operator=operator,
             options=options,
             report=report(flags.output, sys.stdout, everything=flags.everything),
-            progress=Progress(sys.stderr, clock),
+            progress=Progress(sys.stderr, time.monotonic),
         )
         return await migration.run(operation)
 

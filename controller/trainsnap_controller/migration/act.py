@@ -8,7 +8,7 @@ very object. So a run that was killed anywhere is finished by running it again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from trainsnap_api.transport import (
     AlreadyExists,
@@ -27,11 +27,10 @@ from trainsnap_controller import constants as c
 from trainsnap_controller.migration.decide import Result, Step, not_ours
 from trainsnap_controller.migration.rehearse import Rehearsals
 from trainsnap_controller.runtime.job import Job
-from trainsnap_controller.snapshot.capture import differences, refused_fields
+from trainsnap_controller.snapshot.capture import differences, listed, refused_fields
+from trainsnap_controller.snapshot.content import content_in, other_content
 
 JSON = dict[str, Any]
-
-_CONTENT: Final[tuple[str, ...]] = ("spec", "opaque")
 
 
 class Deleter(Protocol):
@@ -45,6 +44,7 @@ class Deleter(Protocol):
         *,
         uid: str | None = None,
         resource_version: str | None = None,
+        dry_run: bool = False,
     ) -> None: ...
 
 
@@ -92,7 +92,7 @@ class Actor:
         if changed:
             meta = stored["metadata"]
             await self.writer.delete(TRAINING_RUNTIME_SNAPSHOT, meta["name"], meta["namespace"], uid=meta["uid"])
-            return _problem(step, f"the API server did not store it as it is: {_listed(changed)}")
+            return _problem(step, f"the API server did not store it as it is: {listed(changed)}")
         return replace(step, result=Result.DONE, detail="snapshot made from the ConfigMap")
 
     async def _settled(self, job: Job, step: Step, error: Exception) -> Step:
@@ -105,9 +105,9 @@ class Actor:
         problem = not_ours(live, job)
         if problem is not None:
             return _problem(step, problem)
-        changed = differences(*({key: obj[key] for key in _CONTENT if key in obj} for obj in (step.document, live)))
+        changed = other_content(live, content_in(step.document))
         if changed:
-            return _problem(step, f"its snapshot has other content than the ConfigMap: {_listed(changed)}")
+            return _problem(step, f"its snapshot has other content than the ConfigMap: {listed(changed)}")
         return replace(step, result=Result.DONE, detail="has its snapshot, equal to the ConfigMap")
 
     async def hand_back(self, step: Step) -> Step:
@@ -115,37 +115,39 @@ class Actor:
         assert step.document is not None
         try:
             await self.writer.apply(CONFIG_MAP, step.document, field_manager=c.FIELD_MANAGER, dry_run=self.dry_run)
-        except (ObjectRefused, Conflict, Forbidden, NotFound) as error:
-            return _problem(step, f"refused: {_listed(refused_fields(error))}")
+        except Conflict as error:
+            return _problem(step, f"its ConfigMap is not as it was a moment ago, run it again: {error.message}")
+        except (ObjectRefused, Forbidden, NotFound) as error:
+            return _problem(step, f"refused: {listed(refused_fields(error))}")
         if self.dry_run:
             return step
-        return replace(step, result=Result.DONE, detail="ConfigMap written from the snapshot")
+        return replace(step, result=Result.DONE, detail=f"written: {step.detail}")
 
 
 async def remove(api: Deleter, step: Step, config_map: JSON, *, dry_run: bool) -> Step:
     """Delete a ConfigMap in exactly the state in which it was verified."""
-    if dry_run:
-        return replace(step, result=Result.TODO, detail="its ConfigMap would be deleted")
     meta = config_map["metadata"]
     try:
         await api.delete(
-            CONFIG_MAP, meta["name"], meta["namespace"], uid=meta["uid"], resource_version=meta["resourceVersion"]
+            CONFIG_MAP,
+            meta["name"],
+            meta["namespace"],
+            uid=meta["uid"],
+            resource_version=meta["resourceVersion"],
+            dry_run=dry_run,
         )
     except NotFound:
         pass
     except ApiError as error:
         return _problem(step, f"its ConfigMap was not deleted: {error.message}")
+    if dry_run:
+        return replace(step, result=Result.TODO, detail="its ConfigMap would be deleted")
     return replace(step, result=Result.DONE, detail="its ConfigMap is deleted")
 
 
 def _not_as_it_is(step: Step, fields: list[str]) -> Step:
-    return _problem(step, f"the API server would not store it as it is: {_listed(fields)}")
+    return _problem(step, f"the API server would not store it as it is: {listed(fields)}")
 
 
 def _problem(step: Step, detail: str) -> Step:
     return replace(step, result=Result.PROBLEM, detail=detail)
-
-
-def _listed(lines: list[str], limit: int = 5) -> str:
-    more = f" (and {len(lines) - limit} more)" if len(lines) > limit else ""
-    return "; ".join(lines[:limit]) + more

@@ -7,26 +7,30 @@ unless ``dual-write`` asks for it, and never deleted.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
 import structlog
 
-from trainsnap_api.transport import Forbidden, NotFound, ObjectRefused, Resource
+from trainsnap_api.transport import Conflict, Forbidden, KindNotServed, NotFound, ObjectRefused, Resource
 from trainsnap_api.transport.resources import CONFIG_MAP
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
 from trainsnap_controller.blocked import Blocked
 from trainsnap_controller.migration.handback import config_map_of
-from trainsnap_controller.migration.legacy import Fault, RuntimeRef, judge, name_of
+from trainsnap_controller.migration.legacy import Fault, LegacyVerdict, RuntimeRef, controlled_by, judge, name_of
+from trainsnap_controller.migration.yaml_go import CachedReader, Document
 from trainsnap_controller.snapshot.document import Owner
 
 JSON = dict[str, Any]
 _log = structlog.stdlib.get_logger(__name__)
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_LONG: Final = 16 << 10
+"""Characters of a ConfigMap that take longer to read than the event loop may stand still (some ten milliseconds)."""
 
 
 class Mode(StrEnum):
@@ -55,6 +59,8 @@ class Legacy:
     before: Callable[[], Awaitable[datetime]]
     ignored: Callable[[Any, str], object]
     mode: Mode = Mode.KEEP
+    read: Callable[[str], Document] = field(default_factory=CachedReader)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def concerns(self, owner: Owner) -> bool:
         """Whether the job is from before trainsnap. Its creation time is the API server's and cannot be forged."""
@@ -76,7 +82,7 @@ class Legacy:
         if created >= before:
             self.ignored(owner, f"{title} is ignored: it was made at {created:{_TIME}}, not before {before:{_TIME}}")
             return None
-        verdict = judge(config_map, owner, ref)
+        verdict = await self._judged(config_map, owner, ref)
         if verdict.fault is Fault.LEFTOVER:
             raise Blocked(reasons.LEFTOVER, f"{title} {verdict.fault}: {verdict.problem}")
         if verdict.runtime is None:
@@ -89,23 +95,31 @@ class Legacy:
         """Write the job's ConfigMap beside its snapshot where ``dual-write`` is set. One of somebody else is left."""
         if self.mode is not Mode.DUAL_WRITE:
             return
-        wanted = config_map_of(snapshot, owner.owner_reference)
+        found = await self._find(owner)
+        wanted = config_map_of(snapshot, owner.owner_reference, found)
         if wanted is None:
             return
-        found = await self._find(owner)
-        references = (found or {"metadata": {}})["metadata"].get("ownerReferences") or []
-        if found is not None and not any(r.get("controller") and r.get("uid") == owner.uid for r in references):
+        if found is not None and not controlled_by(found, owner):
             name = wanted["metadata"]["name"]
             self.ignored(owner, f"ConfigMap {name} is not written: it exists and belongs to somebody else")
             return
         try:
             await self.api.apply(CONFIG_MAP, wanted, field_manager=c.FIELD_MANAGER)
-        except (ObjectRefused, Forbidden) as error:
+        except (ObjectRefused, Conflict, Forbidden) as error:
             # The way back is not worth a job that does not start.
             self.ignored(owner, f"ConfigMap {wanted['metadata']['name']} is not written: {error.message}")
+
+    async def _judged(self, config_map: JSON, owner: Owner, ref: RuntimeRef) -> LegacyVerdict:
+        """The verdict; that on a long text in a thread, one at a time, so that it holds up nobody else."""
+        async with self._reading:
+            if sum(len(text) for text in (config_map.get("data") or {}).values()) < _LONG:
+                return judge(config_map, owner, ref, self.read)
+            return await asyncio.to_thread(judge, config_map, owner, ref, self.read)
 
     async def _find(self, owner: Owner) -> JSON | None:
         try:
             return await self.api.get(CONFIG_MAP, name_of(owner.name), owner.namespace)
+        except KindNotServed:
+            raise  # not an answer about this object: a ConfigMap that is there would be passed over for good
         except NotFound:
             return None

@@ -9,7 +9,7 @@ only for speed: what is not found here is asked for by name, and without the rig
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -23,7 +23,8 @@ JSON = dict[str, Any]
 PAGE: Final = 50
 """ConfigMaps in one answer. Each may have a mebibyte, and nothing says beforehand whose they are."""
 MOST_KEPT: Final = 500
-"""ConfigMaps that are kept for jobs to come; beyond it the rest is asked for by name."""
+MOST_BYTES: Final = 4 << 20
+"""ConfigMaps, and bytes of them, that are kept for jobs to come; beyond it the rest is asked for by name."""
 WORTH: Final = 4
 """Of so many ConfigMaps at least one has to be a job's, or the namespace is full of others."""
 
@@ -53,15 +54,28 @@ class Walk:
     def __init__(self, api: Api, namespace: str) -> None:
         self._pages: Any = api.pages(CONFIG_MAP, namespace, page_size=PAGE, on_restart=None)
         self._kept: dict[str, bytes] = {}
+        self._expected: set[str] = set()
+        self._upto = ""
         self._reached = ""
         self._open = True
         self._lock = asyncio.Lock()
+
+    def expect(self, names: Iterable[str], *, upto: str) -> None:
+        """Of the ConfigMaps up to a name only these will be asked for, besides those expected before: no others are
+        kept, such as those of finished jobs."""
+        self._expected |= {*names}
+        self._upto = max(self._upto, upto)
+        self._kept = {name: raw for name, raw in self._kept.items() if self._wanted(name)}
+
+    def _wanted(self, name: str) -> bool:
+        return name in self._expected or name > self._upto
 
     async def find(self, name: str) -> JSON | None:
         """The ConfigMap, when it is in the part of the list that was walked, which is up to this name."""
         async with self._lock:
             while self._open and self._reached < name and name not in self._kept:
                 await self._go_on()
+        self._expected.discard(name)
         raw = self._kept.pop(name, None)
         return None if raw is None else msgspec.json.decode(raw)
 
@@ -77,9 +91,11 @@ class Walk:
         for raw in page.items:
             self._reached = _decode_name(raw).metadata.name
             if self._reached.endswith(SUFFIX):
-                self._kept[self._reached] = bytes(raw)
                 useful += 1
-        if useful * WORTH < len(page.items) or len(self._kept) > MOST_KEPT:
+                if self._wanted(self._reached):
+                    self._kept[self._reached] = bytes(raw)
+        size = sum(len(raw) for raw in self._kept.values())
+        if useful * WORTH < len(page.items) or len(self._kept) > MOST_KEPT or size > MOST_BYTES:
             await self._end()
 
     async def close(self) -> None:

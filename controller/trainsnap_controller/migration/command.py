@@ -8,25 +8,34 @@ and ConfigMaps with those of the operator, since the guard lets nobody else writ
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from trainsnap_api.transport import AlreadyExists, ApiError, Forbidden, NotFound, Resource
+from trainsnap_api.transport import AlreadyExists, ApiError, Disconnected, Forbidden, KindNotServed, NotFound, Resource
 from trainsnap_api.transport.resources import CONFIG_MAP, NAMESPACE
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration import state
 from trainsnap_controller.migration.act import Actor, Deleter, Writer, remove
-from trainsnap_controller.migration.decide import Result, Rules, Step, left_alone, to_hand_back, to_migrate, verified
+from trainsnap_controller.migration.decide import (
+    Result,
+    Rules,
+    Step,
+    left_alone,
+    newer,
+    to_hand_back,
+    to_migrate,
+    verified,
+)
 from trainsnap_controller.migration.facts import Api as Reader
-from trainsnap_controller.migration.facts import Gatherer, Page, rivals
+from trainsnap_controller.migration.facts import Gatherer, rivals
 from trainsnap_controller.migration.journal import Journal, last_run, opened
 from trainsnap_controller.migration.report import Progress, Report, Sums
+from trainsnap_controller.migration.several import in_order
 from trainsnap_controller.migration.yaml_go import CachedReader, Document
 from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.runtime.job import Job
@@ -35,8 +44,6 @@ from trainsnap_controller.runtime.registry import standard
 JSON = dict[str, Any]
 
 PARALLEL: Final = 16
-AHEAD: Final = 4
-"""How many times as many jobs are begun or waiting as are worked on: a slow one holds up its row, not the others."""
 
 
 class Operation(StrEnum):
@@ -99,26 +106,50 @@ class Migration:
     read: Callable[[str], Document] = field(default_factory=CachedReader)
     sums: Sums = field(default_factory=Sums)
     _journal: Journal | None = None
+    _finalizing: bool = False
+    """Every check has held, and ConfigMaps are being deleted."""
+    _unreached: int = 0
+    """Jobs in a row for which no answer came."""
 
     async def run(self, operation: Operation) -> int:
         """Carry an operation out. Returns the exit code: 0, or 1 when there are problems. Raises ``MigrationError``."""
         await self._namespace_is_there()
-        before = await self._legacy_before(operation)
-        rules = Rules(before, self.now(), self.options.opaque_kinds, self.options.keep_annotations, self.read)
         others = await rivals(self.caller, self.now())
         if others and operation is Operation.FINALIZE:
             raise MigrationError(f"the reference may still need the ConfigMaps: {'; '.join(others)}")
-        self.report.begin(operation, self._facts(operation, before, others))
+        stored = await self._stored_moment(operation)
+        asked = self.options.legacy_before
+        before = asked or stored or self.now()
+        rules = Rules(before, self.now(), self.options.opaque_kinds, self.options.keep_annotations, self.read)
+        facts = await self._facts(operation, before, assumed=asked is None and stored is None)
+        facts += [f"the reference may still be running: {line}" for line in others]
+        async with self._journaled(operation):
+            if asked is not None and operation is Operation.APPLY:
+                await self._move(asked)
+            self.report.begin(operation, facts)
+            try:
+                await self._carry_out(operation, rules)
+            except BaseException as error:
+                with contextlib.suppress(OSError):  # of a report that nobody takes any more
+                    self.report.end(self.sums, f"broken off: {_told(error)}")
+                raise
+            problems = self.sums.results[Result.PROBLEM]
+            kept = operation is Operation.FINALIZE and problems and not self._finalizing
+            self.report.end(self.sums, f"nothing was deleted, since {problems} checks failed" if kept else "")
+        return 1 if problems else 0
+
+    @contextlib.asynccontextmanager
+    async def _journaled(self, operation: Operation) -> AsyncIterator[None]:
+        """With the journal open, and what is done written there, for an operation that changes something."""
         path = self.options.journal
         if path is None or not operation.writes or self.options.dry_run:
-            await self._carry_out(operation, rules)
-        else:
-            with opened(path, await self._cluster(), self.now) as self._journal:
-                self._journal.write("begun", operation=operation, namespace=self.options.namespace)
-                await self._carry_out(operation, rules)
-                self._journal.write("ended", operation=operation, sums=dict(self.sums.results))
-        self.report.end(self.sums)
-        return 1 if self.sums.results[Result.PROBLEM] else 0
+            yield
+            return
+        with opened(path, await self._cluster(), self.now) as self._journal:
+            self._journal.write("begun", operation=operation, namespace=self.options.namespace)
+            yield
+            sums = {result.name.lower(): self.sums.results[result] for result in Result}
+            self._journal.write("ended", operation=operation, sums=sums)
 
     async def _namespace_is_there(self) -> None:
         """Raise ``MigrationError`` for a namespace that does not exist, which would look like one without jobs."""
@@ -132,17 +163,20 @@ class Migration:
         except Forbidden:
             return
 
-    def _facts(self, operation: Operation, before: datetime, others: list[str]) -> list[str]:
+    async def _facts(self, operation: Operation, before: datetime, *, assumed: bool) -> list[str]:
+        """What the report begins with."""
         found = [f"legacyBefore: {before:%Y-%m-%dT%H:%M:%SZ}"]
-        found += [f"the reference may still be running: {line}" for line in others]
-        if operation is Operation.STATUS and self.options.journal is not None:
-            run = last_run(self.options.journal)
+        if assumed:
+            found[0] += " (assumed: the cluster does not say, since trainsnap was never started, or you may not look)"
+        if operation is Operation.STATUS and self.options.journal is not None and self.options.journal.exists():
+            run = last_run(self.options.journal, await self._cluster())
             if run is not None:
                 how = "ended" if run["event"] == "ended" else "begun and not ended"
                 found.append(f"last run by the journal: {run['operation']}, {how} at {run['time']}")
         if self.operator is None and operation is Operation.PLAN:
             found.append(
-                "contents are not tried on the API server: that takes a token of the operator's ServiceAccount"
+                "contents are not tried on the API server: that takes trainsnap's CRDs, its ServiceAccount and its "
+                "roles, and the right to create a token for it"
             )
         if self.options.dry_run and operation.writes:
             found.append("dry run: nothing is written")
@@ -155,7 +189,7 @@ class Migration:
                 return
             await self._each(self._verify, problems_only=True)
             if not self.sums.results[Result.PROBLEM]:
-                self.sums = Sums()
+                self.sums, self._finalizing = Sums(), True
                 await self._each(self._finalize)
         finally:
             self.progress.close()
@@ -167,60 +201,67 @@ class Migration:
             actor = Actor(self.operator, dry_run=self.options.dry_run or not operation.writes)
 
         async def migrate(job: Job, gather: Gatherer) -> Step:
-            # A snapshot that is there already is found by creating it.
-            known = operation is not Operation.APPLY or self.options.dry_run
-            step = to_migrate(await gather.of(job, snapshot=known), rules)
+            def matters(config_map: JSON) -> bool:
+                """Whether to look for the snapshot: one that is there is otherwise found by creating it."""
+                writes = operation is Operation.APPLY and not self.options.dry_run
+                return not writes or newer(job, config_map, rules.before) is not None
+
+            step = to_migrate(await gather.of(job, snapshot=matters), rules)
             return step if step.document is None or actor is None else await actor.migrate(job, step)
 
         async def roll_back(job: Job, gather: Gatherer) -> Step:
-            step = to_hand_back(await gather.of(job))
+            step = to_hand_back(await gather.of(job), self.read)
             return step if step.document is None or actor is None else await actor.hand_back(step)
 
-        return {Operation.VERIFY: self._verify, Operation.ROLLBACK: roll_back}.get(operation, migrate)
+        match operation:
+            case Operation.VERIFY:
+                return self._verify
+            case Operation.ROLLBACK:
+                return roll_back
+            case _:
+                return migrate
 
     async def _each(self, work: Work, *, problems_only: bool = False) -> None:
         """Work on every job, several at a time; rows come in the order of the jobs."""
-        limit = asyncio.Semaphore(self.options.parallel)
-        gatherer = Gatherer(self.caller, self.options.namespace)
+        gatherer = Gatherer(self.caller, self.options.namespace, concerns=lambda job: left_alone(job) is None)
 
         async def one(job: Job) -> Step:
-            async with limit:
-                alone = left_alone(job)
-                try:
-                    step = alone if alone is not None else await work(job, gatherer)
-                except ApiError as error:
-                    step = Step(Result.PROBLEM, f"{error.method} {error.path}: {error.message}")
-                if self._journal is not None and alone is None:
-                    self._journal.write(
-                        "job", namespace=job.namespace, name=job.name, uid=job.uid,
-                        result=step.result.name.lower(), detail=step.detail,
-                    )  # fmt: skip
-                return step
+            return left_alone(job) or self._noted(job, await self._answered(work(job, gatherer)))
 
-        async def settle(job: Job, task: asyncio.Task[Step]) -> None:
-            step = await task
+        def settled(job: Job, step: Step, remaining: int) -> None:
             self.sums.results[step.result] += 1
             if step.result is Result.PROBLEM or not problems_only:
                 self.report.row(job, step)
-            self.progress.show(self.sums.jobs, total)
+            self.progress.show(self.sums.jobs, self.sums.jobs + remaining)
 
-        total = 0
-        waiting: deque[tuple[Job, asyncio.Task[Step]]] = deque()
         try:
-            async with asyncio.TaskGroup() as tasks:
-                async for page in _ahead(gatherer.pages()):
-                    total = self.sums.jobs + len(waiting) + len(page.jobs) + page.remaining
-                    for job in page.jobs:
-                        waiting.append((job, tasks.create_task(one(job))))
-                        if len(waiting) > AHEAD * self.options.parallel:
-                            await settle(*waiting.popleft())
-                while waiting:
-                    await settle(*waiting.popleft())
-        except ExceptionGroup as group:
-            # One of them says it: the others are cancelled, or fail for the same reason.
-            raise group.exceptions[0] from group
+            await in_order(gatherer.pages(), one, settled, parallel=self.options.parallel)
         finally:
             await gatherer.close()
+
+    def _noted(self, job: Job, step: Step) -> Step:
+        """The step, after a line about it in the journal."""
+        if self._journal is not None:
+            result = step.result.name.lower()
+            self._journal.write(
+                "job", namespace=job.namespace, name=job.name, uid=job.uid, result=result, detail=step.detail
+            )
+        return step
+
+    async def _answered(self, work: Awaitable[Step]) -> Step:
+        """The step, or what the API server had against it. One job without an answer is a problem of that job; as many
+        in a row as are worked on at once, and the server is gone: that ends the run."""
+        try:
+            step = await work
+        except ApiError as error:
+            step = Step(Result.PROBLEM, f"{error.method} {error.path}: {error.message}")
+        except Disconnected as error:
+            self._unreached += 1
+            if self._unreached >= self.options.parallel:
+                raise
+            return Step(Result.PROBLEM, f"{error}; run it again")
+        self._unreached = 0
+        return step
 
     async def _verify(self, job: Job, gather: Gatherer) -> Step:
         return verified(await gather.of(job), self.framework, self.read)
@@ -232,18 +273,21 @@ class Migration:
             return step
         return await remove(self.caller, step, found.config_map, dry_run=self.options.dry_run)
 
-    async def _legacy_before(self, operation: Operation) -> datetime:
-        """The moment that counts: as asked for, which ``apply`` also stores; else as the cluster has it; else now."""
-        asked = self.options.legacy_before
-        if asked is not None and operation is Operation.APPLY:
-            await self._move(asked)
-        if asked is not None:
-            return asked
+    async def _stored_moment(self, operation: Operation) -> datetime | None:
+        """The ``legacyBefore`` of the cluster; None while it has none, or where a reading caller may not see it."""
         try:
             return state.parse(await self.caller.get(CONFIG_MAP, c.STATE_NAME, c.NAMESPACE))
+        except KindNotServed:
+            raise
         except NotFound:
-            return self.now()
+            return None
+        except Forbidden:
+            if operation.writes:
+                raise
+            return None
         except ValueError as error:
+            if self.options.legacy_before is not None:
+                return None
             raise MigrationError(
                 f"ConfigMap {c.NAMESPACE}/{c.STATE_NAME}: legacyBefore cannot be read: {error}"
             ) from error
@@ -267,22 +311,10 @@ class Migration:
         return uid
 
 
-async def _ahead(stream: AsyncGenerator[Page, None]) -> AsyncIterator[Page]:
-    """Pages, the next one being read while one is worked on."""
-    upcoming = asyncio.ensure_future(anext(stream, None))
-    try:
-        while (page := await upcoming) is not None:
-            upcoming = asyncio.ensure_future(anext(stream, None))
-            yield page
-    finally:
-        upcoming.cancel()
-        await asyncio.gather(upcoming, return_exceptions=True)
-        await stream.aclose()
+def _told(error: BaseException) -> str:
+    """What happened, in one line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return "interrupted" if isinstance(error, asyncio.CancelledError | KeyboardInterrupt) else text
 
 
-def clock() -> float:
-    """Seconds, for rates."""
-    return time.monotonic()
-
-
-__all__ = ["Migration", "MigrationError", "Operation", "Options", "clock"]
+__all__ = ["Migration", "MigrationError", "Operation", "Options"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainsnap_controller.migration.facts import Facts
 from trainsnap_controller.migration.handback import config_map_of
-from trainsnap_controller.migration.legacy import judge
+from trainsnap_controller.migration.legacy import controlled_by, judge
 from trainsnap_controller.migration.yaml_go import Document, read
 from trainsnap_controller.runtime import status
 from trainsnap_controller.runtime.component import Write
@@ -19,9 +19,10 @@ from trainsnap_controller.runtime.errors import BuildError
 from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Observed
-from trainsnap_controller.snapshot.capture import BUILT_IN_KINDS
+from trainsnap_controller.snapshot.capture import BUILT_IN_KINDS, listed
+from trainsnap_controller.snapshot.content import Content, captured_from, content_of, other_content, with_defaults
 from trainsnap_controller.snapshot.digest import beyond_defaults
-from trainsnap_controller.snapshot.document import Content, Origin, Whose, content_of, snapshot_of, whose
+from trainsnap_controller.snapshot.document import Origin, Whose, snapshot_of, whose
 
 JSON = dict[str, Any]
 
@@ -75,16 +76,18 @@ def to_migrate(facts: Facts, rules: Rules) -> Step:
     """What ``plan`` and ``apply`` do about an unfinished job; ``document`` is the snapshot to create."""
     job, config_map = facts.job, facts.config_map
     if config_map is None:
-        if facts.snapshot is not None:
-            return _of_existing(facts, None)
-        return _nothing(
-            "there is no ConfigMap; without a snapshot trainsnap takes one from the live runtime at its next reconcile"
-        )
-    if job.created is None or job.created >= rules.before:
-        return _nothing(f"the job is not from before trainsnap (legacyBefore {rules.before:%Y-%m-%dT%H:%M:%SZ})")
-    if datetime.fromisoformat(config_map["metadata"]["creationTimestamp"]) >= rules.before:
-        return _nothing(f"the ConfigMap is not from before trainsnap (legacyBefore {rules.before:%Y-%m-%dT%H:%M:%SZ})")
+        return _without_config_map(facts, rules)
     verdict = judge(config_map, job, job.runtime_ref, rules.read)
+    why = newer(job, config_map, rules.before)
+    if why is not None and facts.snapshot is None and controlled_by(config_map, job):
+        return Step(
+            Result.PROBLEM,
+            f"its ConfigMap is not used, since {why}: trainsnap takes the live runtime. If the reference made it, "
+            "move legacyBefore (--legacy-before) while trainsnap does not run",
+            notes=verdict.notes,
+        )
+    if why is not None and (facts.snapshot is None or verdict.runtime is None):
+        return _nothing(f"its ConfigMap does not count, since {why}")
     if verdict.runtime is None:
         return Step(Result.PROBLEM, f"the ConfigMap cannot be used: {verdict.problem}", notes=verdict.notes)
     if job.runtime_ref.key not in {*BUILT_IN_KINDS, *rules.opaque_kinds}:
@@ -103,6 +106,27 @@ def to_migrate(facts: Facts, rules: Rules) -> Step:
     return Step(Result.TODO, "snapshot from the ConfigMap", wanted, verdict.notes)
 
 
+def _without_config_map(facts: Facts, rules: Rules) -> Step:
+    if facts.snapshot is not None:
+        return _of_existing(facts, None)
+    ref = facts.job.runtime_ref
+    if ref.key not in {*BUILT_IN_KINDS, *rules.opaque_kinds}:
+        return Step(Result.PROBLEM, f"{ref.key} is not a kind that trainsnap is configured for")
+    if facts.runtime_gone:
+        return Step(Result.PROBLEM, f"there is no ConfigMap, and {ref.kind} {ref.name} does not exist")
+    return Step(Result.TODO, "by the operator: there is no ConfigMap, so it takes the live runtime at its first look")
+
+
+def newer(job: Job, config_map: JSON, before: datetime) -> str | None:
+    """Which of the two is not from before trainsnap; None when both are."""
+    moment = f"not from before legacyBefore ({before:%Y-%m-%dT%H:%M:%SZ})"
+    if job.created is None or job.created >= before:
+        return f"the job is {moment}"
+    if datetime.fromisoformat(config_map["metadata"]["creationTimestamp"]) >= before:
+        return f"the ConfigMap is {moment}"
+    return None
+
+
 def _of_existing(facts: Facts, runtime: JSON | None) -> Step:
     assert facts.snapshot is not None
     problem = not_ours(facts.snapshot, facts.job)
@@ -111,9 +135,9 @@ def _of_existing(facts: Facts, runtime: JSON | None) -> Step:
     origin = facts.snapshot["source"].get("origin")
     if runtime is None:
         return Step(Result.DONE, f"has its snapshot (origin {origin})")
-    changed = other_content(facts.snapshot, runtime)
+    changed = other_content(facts.snapshot, content_of(runtime))
     if changed:
-        return Step(Result.PROBLEM, f"its snapshot has other content than the ConfigMap: {changed[0]}")
+        return Step(Result.PROBLEM, f"its snapshot has other content than the ConfigMap: {listed(changed)}")
     return Step(Result.DONE, f"has its snapshot (origin {origin}), equal to the ConfigMap")
 
 
@@ -125,24 +149,11 @@ def not_ours(snapshot: JSON, job: Job) -> str | None:
     return f"a TrainingRuntimeSnapshot of the job's name exists and is {verdict.value}"
 
 
-def other_content(snapshot: JSON, runtime: JSON) -> list[str]:
-    """Where a snapshot's content is more than the defaults away from a runtime's: one line each."""
-    kept = content_of(runtime)
-    stored = snapshot.get("spec") if kept.field == "spec" else (snapshot.get("opaque") or {}).get("spec")
-    return _beyond(kept, stored)
-
-
-def _beyond(kept: Content, stored: JSON | None) -> list[str]:
-    if kept.value is None or stored is None:
-        return [] if kept.value == stored else [f"{kept.field}: only one of them has it"]
-    return list(beyond_defaults(kept.value, stored, kept.field))
-
-
 def verified(facts: Facts, framework: Framework, read: Callable[[str], Document] = read) -> Step:
     """Whether ConfigMap and snapshot of an unfinished job build the same objects."""
     job = facts.job
     if facts.config_map is None and facts.snapshot is None:
-        return Step(Result.PROBLEM, "has neither ConfigMap nor snapshot")
+        return _nothing("has neither ConfigMap nor snapshot; there is nothing to compare")
     if facts.snapshot is None:
         return Step(Result.PROBLEM, "has no snapshot yet")
     problem = not_ours(facts.snapshot, job)
@@ -153,22 +164,30 @@ def verified(facts: Facts, framework: Framework, read: Callable[[str], Document]
     verdict = judge(facts.config_map, job, job.runtime_ref, read)
     if verdict.runtime is None:
         return Step(Result.PROBLEM, f"the ConfigMap cannot be used: {verdict.problem}", notes=verdict.notes)
-    changed = other_content(facts.snapshot, verdict.runtime)
-    if not changed and "opaque" not in facts.snapshot:
-        changed = _built_otherwise(job, verdict.runtime.get("spec"), facts.snapshot.get("spec"), framework)
+    content = content_of(verdict.runtime)
+    changed = other_content(facts.snapshot, content)
     if changed:
-        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
-        return Step(Result.PROBLEM, f"builds other objects from both: {changed[0]}{more}", notes=verdict.notes)
+        return Step(
+            Result.PROBLEM, f"its snapshot has other content than the ConfigMap: {listed(changed)}", notes=verdict.notes
+        )
+    if content.field == "spec":
+        changed = _built_otherwise(job, content, facts.snapshot, framework)
+    if changed:
+        return Step(Result.PROBLEM, f"builds other objects from both: {listed(changed)}", notes=verdict.notes)
     return Step(Result.DONE, "builds the same objects from ConfigMap and snapshot", notes=verdict.notes)
 
 
-def _built_otherwise(job: Job, old: JSON | None, new: JSON | None, framework: Framework) -> list[str]:
-    before, after = _built(job, old, framework), _built(job, new, framework)
+def _built_otherwise(job: Job, content: Content, snapshot: JSON, framework: Framework) -> list[str]:
+    """Where the objects differ. Defaults of a newer CRD are in the snapshot only, and so in what it builds."""
+    exact = not captured_from(snapshot, content)
+    before = _built(job, with_defaults(content) if exact else content.value, framework)
+    after = _built(job, snapshot.get("spec"), framework)
     if isinstance(before, str) or isinstance(after, str):
         return [] if before == after else [f"{before if isinstance(before, str) else after}"]
     if len(before) != len(after):
         return [f"{len(before)} objects from the ConfigMap, {len(after)} from the snapshot"]
-    return [line for one, other in zip(before, after, strict=True) for line in beyond_defaults(one, other, one["kind"])]
+    pairs = zip(before, after, strict=True)
+    return [line for one, other in pairs for line in beyond_defaults(one, other, one["kind"], exact=exact)]
 
 
 def _built(job: Job, spec: JSON | None, framework: Framework) -> list[JSON] | str:
@@ -180,32 +199,31 @@ def _built(job: Job, spec: JSON | None, framework: Framework) -> list[JSON] | st
     return [component.document() for component in plan.components if component.write is not Write.ONCE]
 
 
-def to_hand_back(facts: Facts) -> Step:
+def to_hand_back(facts: Facts, read: Callable[[str], Document] = read) -> Step:
     """What ``rollback`` does about an unfinished job; ``document`` is the ConfigMap to apply."""
     job = facts.job
     if facts.snapshot is None:
         if facts.config_map is None:
             return Step(Result.PROBLEM, "has neither snapshot nor ConfigMap; the reference will take the live runtime")
-        verdict = judge(facts.config_map, job, job.runtime_ref)
+        verdict = judge(facts.config_map, job, job.runtime_ref, read)
         if verdict.runtime is None:
             return Step(Result.PROBLEM, f"has no snapshot, and the ConfigMap cannot be used: {verdict.problem}")
         return Step(Result.DONE, "has no snapshot; its ConfigMap is there")
     problem = not_ours(facts.snapshot, job)
     if problem is not None:
         return Step(Result.PROBLEM, problem)
-    wanted = config_map_of(facts.snapshot, job.owner_reference)
+    wanted = config_map_of(facts.snapshot, job.owner_reference, facts.config_map)
     if wanted is None:
         return _nothing(f"the reference does not know {job.runtime_ref.key}")
     if facts.config_map is None:
         return Step(Result.TODO, "ConfigMap from the snapshot", wanted)
-    verdict = judge(facts.config_map, job, job.runtime_ref)
-    if verdict.runtime is not None and not other_content(facts.snapshot, verdict.runtime):
+    verdict = judge(facts.config_map, job, job.runtime_ref, read)
+    if verdict.runtime is not None and not other_content(facts.snapshot, content_of(verdict.runtime)):
         return Step(Result.DONE, "has its ConfigMap, equal to the snapshot")
-    references = facts.config_map["metadata"].get("ownerReferences") or []
-    if not any(reference.get("controller") and reference.get("uid") == job.uid for reference in references):
+    if not controlled_by(facts.config_map, job):
         return Step(Result.PROBLEM, f"a ConfigMap {wanted['metadata']['name']} of somebody else is in the way")
     why = verdict.problem or "it has other content"
     return Step(Result.TODO, f"ConfigMap from the snapshot, over the one that is there: {why}", wanted)
 
 
-__all__ = ["Result", "Rules", "Step", "left_alone", "to_hand_back", "to_migrate", "verified"]
+__all__ = ["Result", "Rules", "Step", "left_alone", "newer", "to_hand_back", "to_migrate", "verified"]

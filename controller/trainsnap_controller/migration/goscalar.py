@@ -32,7 +32,7 @@ _WORDS: Final[dict[str, Scalar]] = {
 }
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 _POINT_FLOAT: Final = re.compile(r"\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?", re.ASCII)
-_PREFIXED: Final = re.compile(r"([-+]?)0([xXoObB])([0-9a-fA-F]+)", re.ASCII)
+_PREFIXED: Final = re.compile(r"([-+]?)0(?:[xX]([0-9a-fA-F]+)|[oO]([0-7]+)|[bB]([01]+))", re.ASCII)
 _DECIMAL: Final = re.compile(r"[-+]?[0-9]+", re.ASCII)
 _BINARY_DIGITS: Final = re.compile(r"[-+]?[01]+", re.ASCII)
 _DATE: Final = r"(\d{4})-(\d{1,2})-(\d{1,2})"
@@ -44,7 +44,8 @@ _TIMESTAMPS: Final = (
 )
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _UINT64: Final = range(1 << 64)
-_BASES: Final = {"x": 16, "o": 8, "b": 2}
+_BASES: Final = (16, 8, 2)
+"""Of the groups of ``_PREFIXED``. Python's ``int`` would take a second prefix: ``int("0b11", 2)`` is 3."""
 
 
 class ScalarError(ValueError):
@@ -107,11 +108,8 @@ def _untagged(text: str) -> Scalar:
 def _integer(digits: str) -> int | None:
     """An integer literal of Go, its base by its prefix, in 64 bits with or without sign."""
     if match := _PREFIXED.fullmatch(digits):
-        sign, base = match[1], _BASES[match[2].lower()]
-        try:
-            value = int(match[3], base)
-        except ValueError:
-            return None
+        sign, *literals = match.groups()
+        value = next(int(literal, base) for literal, base in zip(literals, _BASES, strict=True) if literal)
     elif _DECIMAL.fullmatch(digits):
         sign, bare = (digits[0], digits[1:]) if digits[0] in "+-" else ("", digits)
         try:

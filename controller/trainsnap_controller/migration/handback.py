@@ -15,7 +15,7 @@ from typing import Any, Final
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration.goscalar import ScalarError, resolve
 from trainsnap_controller.migration.legacy import KEY, name_of
-from trainsnap_controller.snapshot.document import KNOWN_RUNTIMES
+from trainsnap_controller.snapshot.content import KNOWN_RUNTIMES
 
 JSON = dict[str, Any]
 
@@ -24,8 +24,12 @@ _LONGEST_SIMPLE_KEY: Final = 128
 _UNSAFE: Final = re.compile("[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
-def config_map_of(snapshot: JSON, owner_reference: JSON) -> JSON | None:
-    """The ConfigMap to apply; None for a kind of runtime that the reference does not know."""
+def config_map_of(snapshot: JSON, owner_reference: JSON, live: JSON | None) -> JSON | None:
+    """The ConfigMap to apply; None for a kind of runtime that the reference does not know.
+
+    ``live``: the one of its name that is there. The document changes this very one in this very state, or, without
+    one, makes one: whatever else is there when it is applied is a Conflict and stays.
+    """
     source = snapshot["source"]
     if source.get("apiGroup") != c.GROUP or source.get("kind") not in KNOWN_RUNTIMES:
         return None
@@ -38,6 +42,8 @@ def config_map_of(snapshot: JSON, owner_reference: JSON) -> JSON | None:
             runtime["metadata"][key] = source[key]
     if "spec" in snapshot:
         runtime["spec"] = snapshot["spec"]
+    keys = ("uid", "resourceVersion")
+    condition = {"resourceVersion": c.NO_VERSION} if live is None else {key: live["metadata"][key] for key in keys}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -45,6 +51,7 @@ def config_map_of(snapshot: JSON, owner_reference: JSON) -> JSON | None:
             "name": name_of(metadata["name"]),
             "namespace": metadata["namespace"],
             "ownerReferences": [owner_reference],
+            **condition,
         },
         "data": {KEY: yaml_text(runtime)},
     }

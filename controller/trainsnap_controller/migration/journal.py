@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -40,6 +40,13 @@ class Journal:
         except OSError as error:
             raise JournalError(f"journal {self.stream.name}: {error.strerror}") from error
 
+    def sync(self) -> None:
+        """Wait until it is on the disk. Raises ``JournalError``."""
+        try:
+            os.fsync(self.stream.fileno())
+        except OSError as error:
+            raise JournalError(f"journal {self.stream.name}: {error.strerror}") from error
+
 
 @contextmanager
 def opened(path: Path, cluster: str, now: Callable[[], datetime]) -> Iterator[Journal]:
@@ -54,7 +61,7 @@ def opened(path: Path, cluster: str, now: Callable[[], datetime]) -> Iterator[Jo
     if not path.is_file():
         stream.close()
         raise JournalError(f"journal {path}: must be a file")
-    with stream:
+    with _closing_quietly(stream):
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -69,7 +76,17 @@ def opened(path: Path, cluster: str, now: Callable[[], datetime]) -> Iterator[Jo
         if owner is None:
             journal.write("opened", cluster=cluster)
         yield journal
-        os.fsync(stream.fileno())
+        journal.sync()
+
+
+@contextmanager
+def _closing_quietly(stream: BinaryIO) -> Iterator[None]:
+    """Close a file whose last write failed without failing again, which would hide the first error."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            stream.close()
 
 
 def _cluster(stream: BinaryIO) -> Any:
@@ -78,17 +95,23 @@ def _cluster(stream: BinaryIO) -> Any:
     return next((line["cluster"] for raw in stream if (line := _line(raw)) is not None and "cluster" in line), None)
 
 
-def last_run(path: Path) -> JSON | None:
-    """The last line about a whole run, begun or ended, with its operation and time; None without a journal."""
+def last_run(path: Path, cluster: str) -> JSON | None:
+    """The last line about a whole run, begun or ended, with its operation and time; None without a journal.
+
+    Raises ``JournalError`` when it is another cluster's, or cannot be read.
+    """
     found = None
     try:
         with path.open("rb") as stream:
+            if _cluster(stream) not in (None, cluster):
+                raise JournalError(f"journal {path} is of another cluster; name another file with --journal")
+            stream.seek(0)
             for raw in stream:
                 line = _line(raw)
                 if (
                     line is not None
                     and line.get("event") in ("begun", "ended")
-                    and {"operation", "time"} <= line.keys()
+                    and all(isinstance(line.get(key), str) for key in ("operation", "time"))
                 ):
                     found = line
     except FileNotFoundError:

@@ -15,7 +15,8 @@ from typing import Any, Final, Protocol
 
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration.yaml_go import Document, YamlError, read
-from trainsnap_controller.snapshot.document import KNOWN_RUNTIMES, Owner
+from trainsnap_controller.snapshot.content import KNOWN_RUNTIMES
+from trainsnap_controller.snapshot.document import Owner
 
 JSON = dict[str, Any]
 
@@ -88,6 +89,12 @@ def judge(config_map: JSON, owner: Owner, ref: RuntimeRef, read: Callable[[str],
         return LegacyVerdict(fault=refused.fault, problem=str(refused), notes=tuple(notes))
 
 
+def controlled_by(config_map: JSON, owner: Owner) -> bool:
+    """Whether this very TrainJob (by UID) controls the ConfigMap."""
+    references = config_map["metadata"].get("ownerReferences") or []
+    return any(reference.get("controller") and reference.get("uid") == owner.uid for reference in references)
+
+
 def _check_owner(config_map: JSON, owner: Owner, notes: list[str]) -> None:
     references = config_map["metadata"].get("ownerReferences") or []
     controller = next((reference for reference in references if reference.get("controller")), None)
@@ -127,14 +134,14 @@ def _runtime(value: Any, ref: RuntimeRef, notes: list[str]) -> JSON:
     want = {"group": ref.api_group, "kind": ref.kind, "name": ref.name}
     wrong = [key for key in want if found[key] != want[key] and (want[key] or key == "name")]
     if wrong:
-        told = ", ".join(f"{key} {found[key] or '<none>'} instead of {want[key]}" for key in wrong)
+        told = ", ".join(f"{key} {_short(found[key] or '<none>')} instead of {want[key]}" for key in wrong)
         raise _Refused(Fault.RUNTIME, f"it is of another runtime than spec.runtimeRef names: {told}")
     known = found["kind"] in KNOWN_RUNTIMES and found["group"] == c.GROUP
     rest = {key: item for key, item in value.items() if key not in ("apiVersion", "kind", "metadata", "status")}
     if known:
         unknown = sorted(key for key, item in rest.items() if key != "spec" and item is not None)
         if unknown:
-            raise _Refused(Fault.TEXT, f"data[{KEY!r}]: unknown field {', '.join(unknown)}")
+            raise _Refused(Fault.TEXT, f"data[{KEY!r}]: unknown field {_short(', '.join(unknown))}")
         spec = _object(value, "spec")
         rest = {"spec": without_nulls(spec)} if value.get("spec") is not None else {}
     return {
@@ -164,6 +171,11 @@ def _provenance(metadata: JSON, notes: list[str]) -> JSON:
     return kept
 
 
+def _short(text: str, limit: int = 253) -> str:
+    """A text of somebody's, not longer than the longest name."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
 def _object(holder: JSON, key: str, prefix: str = "") -> JSON:
     value = holder.get(key)
     if value is None:
@@ -183,4 +195,4 @@ def without_nulls(value: Any, field_name: str = "") -> Any:
     return value
 
 
-__all__ = ["KEY", "SUFFIX", "Fault", "LegacyVerdict", "judge", "name_of", "without_nulls"]
+__all__ = ["KEY", "SUFFIX", "Fault", "LegacyVerdict", "controlled_by", "judge", "name_of", "without_nulls"]

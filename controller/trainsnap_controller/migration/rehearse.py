@@ -15,7 +15,7 @@ import hashlib
 from collections import OrderedDict
 from typing import Any, Final, Protocol
 
-from trainsnap_api.transport import AlreadyExists, ObjectRefused, Resource
+from trainsnap_api.transport import ObjectRefused, Resource
 from trainsnap_api.transport.resources import TRAINING_RUNTIME_SNAPSHOT
 from trainsnap_controller import constants as c
 from trainsnap_controller.snapshot.capture import differences, payload, refused_fields
@@ -91,7 +91,8 @@ class Rehearsals:
 
     async def _try(self, wanted: JSON) -> list[str]:
         # Under a name that is free, so that a snapshot that is there already is no answer about the content.
-        metadata = {**wanted["metadata"], "name": f"rehearsal-{wanted['source']['digest'][-24:]}"}
+        metadata = {key: value for key, value in wanted["metadata"].items() if key != "name"}
+        metadata["generateName"] = "rehearsal-"
         try:
             answer = await self._api.create(
                 TRAINING_RUNTIME_SNAPSHOT,
@@ -100,8 +101,6 @@ class Rehearsals:
                 field_manager=c.FIELD_MANAGER,
                 dry_run=True,
             )
-        except AlreadyExists:
-            return []
         except ObjectRefused as error:
             return refused_fields(error)
         return differences(wanted, answer)

@@ -30,7 +30,7 @@ class Format(StrEnum):
 
 @dataclass(slots=True)
 class Sums:
-    """How many jobs there were of each result, and of each detail."""
+    """How many jobs there were of each result."""
 
     results: Counter[str] = field(default_factory=Counter)
 
@@ -50,7 +50,8 @@ class Report(Protocol):
 
     def begin(self, operation: str, facts: Iterable[str]) -> None: ...
     def row(self, job: Job, step: Step) -> None: ...
-    def end(self, sums: Sums) -> None: ...
+    def end(self, sums: Sums, remark: str = "") -> None:
+        """``remark``: why less was done than was asked for, if so."""
 
 
 class TableReport:
@@ -76,8 +77,10 @@ class TableReport:
         for note in step.notes:
             self._out.write(f"{'':<48} {'note':<13} {_shown(note)}\n")
 
-    def end(self, sums: Sums) -> None:
+    def end(self, sums: Sums, remark: str = "") -> None:
         self._out.write(f"{sums.text()}\n")
+        if remark:
+            self._out.write(f"{_shown(remark)}\n")
 
 
 def _shown(text: str) -> str:
@@ -101,9 +104,10 @@ class JsonReport:
         self._out.write(f"{self._separator}{json.dumps(row)}")
         self._separator = ",\n"
 
-    def end(self, sums: Sums) -> None:
+    def end(self, sums: Sums, remark: str = "") -> None:
         counted = {result.name.lower(): sums.results[result] for result in Result}
-        self._out.write(f'\n], "sums": {json.dumps({"jobs": sums.jobs, **counted})}}}\n')
+        told = f', "remark": {json.dumps(remark)}' if remark else ""
+        self._out.write(f'\n], "sums": {json.dumps({"jobs": sums.jobs, **counted})}{told}}}\n')
 
 
 _HEAD = """<!doctype html>
@@ -134,8 +138,9 @@ class HtmlReport:
         kind = step.result.name.lower()
         self._out.write(f'<tr class="{kind}">{cells}<td>{html.escape(step.detail)}{notes}</td></tr>\n')
 
-    def end(self, sums: Sums) -> None:
-        self._out.write(f"</table><p>{html.escape(sums.text())}</p></body></html>\n")
+    def end(self, sums: Sums, remark: str = "") -> None:
+        told = f"<p><strong>{html.escape(remark)}</strong></p>" if remark else ""
+        self._out.write(f"</table><p>{html.escape(sums.text())}</p>{told}</body></html>\n")
 
 
 def report(kind: Format, out: TextIO, *, everything: bool) -> Report:

@@ -9,6 +9,7 @@ keys, aliases, duplicate keys and their limits follow the Go library; PyYAML's o
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,23 +28,28 @@ class YamlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is read at most. ``size``: bytes of the text; ``expanded``: bytes of its values, aliases written out.
+    """What is read at most. ``size``: bytes of the text; ``expanded``: bytes of what aliases stand for, written out;
+    ``nodes``: values and keys, those that aliases stand for again each time.
 
-    A ConfigMap holds 1 MiB at most and a runtime nests about 30 deep, so whatever exceeds these is not a runtime.
-    Deeper ones are not taken into a snapshot from anywhere.
+    A ConfigMap holds 1 MiB at most, a snapshot 1.5 MiB; a runtime nests about 30 deep and has some hundred to a few
+    thousand values. So whatever exceeds these is not a runtime. Deeper ones are not taken into a snapshot from
+    anywhere.
     """
 
-    size: int = 2 << 20
-    expanded: int = 8 << 20
+    size: int = 1 << 20
+    expanded: int = 1 << 20
+    nodes: int = 50_000
     depth: int = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The first document's value, and what was tolerated on the way: one line each."""
+    """The first document's value, and what was tolerated on the way: one line each. ``expands``: aliases stand for
+    parts of it, so that it may be much larger than its text."""
 
     value: Any
     notes: tuple[str, ...] = ()
+    expands: bool = False
 
 
 class _Node:
@@ -66,17 +72,19 @@ def read(text: str, limits: Limits | None = None) -> Document:
     data = text.encode("utf-8", "surrogatepass")
     if len(data) > limits.size:
         raise YamlError(f"{len(data)} bytes, more than the {limits.size} that are read")
-    try:
-        return Document(read_usual(data, limits.depth))
-    except Unusual:
-        return read_thoroughly(data, limits)
+    if len(data) <= limits.nodes:  # so it cannot have more of them
+        try:
+            return Document(read_usual(data, limits.depth))
+        except Unusual:
+            pass
+    return read_thoroughly(data, limits)
 
 
 def read_thoroughly(data: bytes, limits: Limits) -> Document:
     """The value of the first document of any text. Raises ``YamlError``."""
     try:
         events = _events(data)
-        root = _compose(events, limits.depth)
+        root = _compose(events, limits)
         notes = [] if _ends(events) else ["what follows the first document is ignored"]
     except yaml.YAMLError as error:
         raise YamlError(_where(error)) from None
@@ -86,31 +94,35 @@ def read_thoroughly(data: bytes, limits: Limits) -> Document:
         return Document(None)
     decoder = _Decoder(limits)
     value = decoder.value(root)
-    return Document(value, (*decoder.notes, *notes))
+    return Document(value, (*decoder.notes, *notes), decoder.expanded)
 
 
 class CachedReader:
-    """Reads as ``read`` does, and a text that came a moment ago at once: jobs of one runtime often hold the same.
+    """Reads as ``read`` does, and a text that came a moment ago at once: jobs of one runtime often hold the same, and
+    one that cannot be read is tried again and again.
 
-    What it returns is shared and must not be changed.
+    What it returns is shared and must not be changed. For one thread at a time.
     """
 
-    def __init__(self, texts: int = 32, longest: int = 256 << 10) -> None:
+    def __init__(self, texts: int = 32, longest: int = 64 << 10) -> None:
         self._texts, self._longest = texts, longest
-        self._known: OrderedDict[bytes, Document] = OrderedDict()
+        self._known: OrderedDict[bytes, Document | str] = OrderedDict()
 
     def __call__(self, text: str, limits: Limits | None = None) -> Document:
         """The first document of a text. Raises ``YamlError``."""
-        if len(text) > self._longest:
-            return read(text, limits)
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        found = self._known.get(key)
+        found = self._known.pop(key, None)
         if found is None:
-            found = self._known[key] = read(text, limits)
+            try:
+                found = read(text, limits)
+            except YamlError as error:
+                found = str(error)
+        if isinstance(found, str) or (len(text) <= self._longest and not found.expands):
+            self._known[key] = found
             if len(self._known) > self._texts:
                 self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(key)
+        if isinstance(found, str):
+            raise YamlError(found)
         return found
 
 
@@ -138,9 +150,11 @@ def _where(error: yaml.YAMLError) -> str:
     return " ".join(str(error).split())
 
 
-def _compose(events: Iterator[Any], depth: int) -> _Node | None:
+def _compose(events: Iterator[Any], limits: Limits) -> _Node | None:
     """The tree of the first document; None when there is none. Stops right after its end."""
     anchors: dict[str, _Node] = {}
+    # A text with too many nodes is refused before a tree of them is there: two events a node at most, and the ends.
+    events = itertools.chain(itertools.islice(events, 2 * limits.nodes + 4), _too_many(limits))
     root = _Node("document", 0)
     open_nodes = [root]
     items = root.items
@@ -162,8 +176,8 @@ def _compose(events: Iterator[Any], depth: int) -> _Node | None:
             open_nodes.append(node)
             if event.anchor is not None:
                 anchors[event.anchor] = node
-            if len(open_nodes) > depth:
-                raise YamlError(f"line {node.line}: nested more than {depth} deep")
+            if len(open_nodes) > limits.depth:
+                raise YamlError(f"line {node.line}: nested more than {limits.depth} deep")
         elif kind is ev.AliasEvent:
             items.append(_aliased(event, anchors))
         elif kind is ev.DocumentEndEvent:
@@ -171,6 +185,11 @@ def _compose(events: Iterator[Any], depth: int) -> _Node | None:
         elif kind is ev.StreamEndEvent:
             return None
     return None
+
+
+def _too_many(limits: Limits) -> Iterator[Any]:
+    raise YamlError(f"more than {limits.nodes} values")
+    yield
 
 
 def _aliased(event: Any, anchors: dict[str, _Node]) -> _Node:
@@ -186,6 +205,7 @@ def _aliased(event: Any, anchors: dict[str, _Node]) -> _Node:
 _RATIO_LOW: Final = 400_000
 _RATIO_HIGH: Final = 4_000_000
 _NODE_BYTES: Final = 8
+_MOST_NOTES: Final = 10
 
 
 def _allowed_ratio(decoded: int) -> float:
@@ -205,6 +225,15 @@ class _Decoder:
         self._decoded = self._aliased = self._bytes = 0
         self._depth = self._alias_depth = 0
         self._expanding: set[int] = set()
+
+    @property
+    def expanded(self) -> bool:
+        """Whether aliases stand for parts of the value."""
+        return self._aliased > 0
+
+    def _note(self, text: str) -> None:
+        if len(self.notes) < _MOST_NOTES:
+            self.notes.append(text)
 
     def value(self, node: _Node) -> Any:
         """A node's value as JSON has it."""
@@ -235,6 +264,8 @@ class _Decoder:
 
     def _count(self, node: _Node) -> None:
         self._decoded += 1
+        if self._decoded > self._limits.nodes:
+            raise YamlError(f"line {node.line}: more than {self._limits.nodes} values, aliases written out")
         if self._depth > self._limits.depth:
             raise YamlError(f"line {node.line}: nested more than {self._limits.depth} deep")
         if not self._alias_depth:
@@ -287,7 +318,7 @@ class _Decoder:
                 raise YamlError(f"line {key_node.line}: {kind} cannot be a key")
             identity = (type(key).__name__, key)
             if identity in seen:
-                self.notes.append(f"line {key_node.line}: the key {str(key)!r} is there twice; the last one counts")
+                self._note(f"line {key_node.line}: the key {str(key)!r} is there twice; the last one counts")
             seen.add(identity)
             found[identity] = self.value(value_node)
 

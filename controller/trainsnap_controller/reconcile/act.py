@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from trainsnap_api.transport import (
     ApiError,
@@ -29,18 +29,18 @@ from trainsnap_controller.runtime.component import Component, Plan, Write
 from trainsnap_controller.runtime.frozen import keep_frozen
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Observed
+from trainsnap_controller.snapshot.capture import refused_fields
+from trainsnap_controller.snapshot.digest import beyond_defaults
 
 JSON = dict[str, Any]
-
-NO_VERSION: Final = "1"
-"""A version that no object ever has: etcd counts from 1, and the first write makes it 2. An apply with it makes an
-object that is not there; one that is there has another version (seen with kube-apiserver 1.36: 409)."""
 
 
 class Api(Protocol):
     """The requests that acting needs."""
 
-    async def apply(self, resource: Resource, obj: JSON, *, field_manager: str, force: bool) -> JSON: ...
+    async def apply(
+        self, resource: Resource, obj: JSON, *, field_manager: str, force: bool, dry_run: bool = False
+    ) -> JSON: ...
     async def merge_patch(
         self,
         resource: Resource,
@@ -121,7 +121,7 @@ class Writer:
         and takes over another one of its name; without a version it takes over one that has just appeared.
         """
         metadata = document["metadata"]
-        condition = {"resourceVersion": NO_VERSION} if live is None else {"uid": live["metadata"]["uid"]}
+        condition = {"resourceVersion": c.NO_VERSION} if live is None else {"uid": live["metadata"]["uid"]}
         document = {**document, "metadata": {**metadata, **condition}}
         try:
             stored = await self.api.apply(resource, document, field_manager=c.FIELD_MANAGER, force=True)
@@ -130,6 +130,18 @@ class Writer:
                 raise
             raise _changed(resource, metadata) from error
         self.remember(resource, stored)
+
+    async def rehearse(self, document: JSON, live: JSON) -> tuple[str, ...]:
+        """Where applying a document would change the spec of a live JobSet, or why that would be refused. No write.
+
+        The API server is asked, since applying also takes away what was applied before and is not in the document.
+        """
+        own = {**document, "spec": {**document["spec"], "suspend": bool(live["spec"].get("suspend"))}}
+        try:
+            answer = await self.api.apply(JOB_SET, own, field_manager=c.FIELD_MANAGER, force=True, dry_run=True)
+        except ApiError as error:
+            return tuple(refused_fields(error))
+        return tuple(beyond_defaults(live["spec"], answer["spec"], "spec", exact=True))
 
     async def follow_suspend(self, job: Job, job_set: JSON) -> None:
         """Pause or resume a JobSet that cannot be built anew, by this one field: nothing else of it moves.

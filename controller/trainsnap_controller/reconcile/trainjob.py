@@ -23,7 +23,6 @@ from trainsnap_controller.reconcile.gather import Reader, Workload
 from trainsnap_controller.runtime import status
 from trainsnap_controller.runtime.errors import BuildError
 from trainsnap_controller.runtime.framework import Framework
-from trainsnap_controller.runtime.frozen import differences
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Observed
 from trainsnap_controller.snapshot.capture import Snapshots
@@ -113,21 +112,22 @@ class TrainJobReconciler:
         spec = snapshot.get("spec")
         observed = await self.reader.observe(job, workload, self.framework.needs(job, spec))
         plan = self.framework.build(job, spec, observed, annotations=record_of(snapshot).annotations())
-        changed = self._legacy_differences(job, snapshot, observed, workload)
-        if changed and not known:
-            self.recorder.legacy_differs(job, changed)
+        older = _from_before_snapshots(snapshot, workload)
+        if older and not known:
+            await self._compare(job, snapshot, observed, workload)
         # Patches of the job itself, such as those of a queue that admits it, are carried out on such a JobSet too.
-        await self.writer.carry_out(job, plan, observed, leave=bool(changed) and not job.runtime_patches)
+        await self.writer.carry_out(job, plan, observed, leave=older and not job.runtime_patches)
         if known and workload.last_seen is None and (job.status or {}).get("jobsStatus"):
             self.recorder.rebuilt(job)
 
-    def _legacy_differences(self, job: Job, snapshot: JSON, observed: Observed, workload: Workload) -> tuple[str, ...]:
-        """Where a JobSet from before snapshots is not what its snapshot builds, which could only be taken later."""
-        if workload.own is None or snapshot["source"]["origin"] != Origin.LEGACY_JOB or recorded(workload.own):
-            return ()
+    async def _compare(self, job: Job, snapshot: JSON, observed: Observed, workload: Workload) -> None:
+        """Tell where a JobSet from before snapshots is not what its snapshot builds, which was taken later."""
+        assert workload.own is not None
         others = {need: found for need, found in observed.objects.items() if need.resource is not JOB_SET}
         built = self.framework.build(job, snapshot.get("spec"), Observed(others)).components[-1]
-        return differences(built.document(), workload.own)
+        changed = await self.writer.rehearse(built.document(), workload.own)
+        if changed:
+            self.recorder.legacy_differs(job, changed)
 
     async def _check(self, job: Job, workload: Workload, runtime: JSON) -> None:
         """Raise ``Blocked`` unless the job fits the runtime that its snapshot is about to be taken from."""
@@ -163,6 +163,12 @@ class TrainJobReconciler:
             await write
         except (TransportError, CacheBehind) as error:
             raise RetryableError(str(error)) from error
+
+
+def _from_before_snapshots(snapshot: JSON, workload: Workload) -> bool:
+    """Whether the JobSet was built before there were snapshots, from what the runtime said then: it stays as it is."""
+    legacy: bool = snapshot["source"]["origin"] == Origin.LEGACY_JOB
+    return legacy and workload.own is not None and recorded(workload.own) is None
 
 
 def _blocked_by(error: BuildError) -> Blocked:

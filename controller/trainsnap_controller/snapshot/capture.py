@@ -150,16 +150,17 @@ class Snapshots:
         if deeper_than(runtime, MOST_LEVELS):
             rule = f"{ref.kind} {ref.name} is nested more than {MOST_LEVELS} levels deep"
             raise Blocked(reasons.SNAPSHOT_REJECTED, rule)
-        if jobset is None and ref.key in BUILT_IN_KINDS:
-            # What other kinds mean, only their own controllers know.
-            await check(runtime)
         wanted = snapshot_of(
             owner, runtime, origin=origin, captured_at=self.now(), keep_annotations=self.keep_annotations
         )
         try:
             if origin is Origin.CONFIG_MAP:
+                # Before anything looks into it: no schema has seen this content yet.
                 await self._rehearse(ref, wanted)
-            else:
+            if jobset is None and ref.key in BUILT_IN_KINDS:
+                # What other kinds mean, only their own controllers know.
+                await check(runtime)
+            if origin is not Origin.CONFIG_MAP:
                 await self.legacy.captured(owner, wanted)
             stored = await self.api.create(
                 TRAINING_RUNTIME_SNAPSHOT, wanted, field_validation="Strict", field_manager=c.FIELD_MANAGER
@@ -214,7 +215,7 @@ class Snapshots:
         )
         found = differences(wanted, answer)
         if found:
-            raise Blocked(reasons.LEGACY_INVALID, f"{_title(ref, Origin.CONFIG_MAP)} would change: {_listed(found)}")
+            raise Blocked(reasons.LEGACY_INVALID, f"{_title(ref, Origin.CONFIG_MAP)} would change: {listed(found)}")
 
     async def _verify(self, owner: Owner, ref: RuntimeRef, wanted: JSON, stored: JSON) -> None:
         found = differences(wanted, stored)
@@ -306,12 +307,14 @@ def differences(wanted: JSON, stored: JSON) -> list[str]:
 
 def refused_fields(error: ApiError) -> list[str]:
     """What the API server says against an object: one line for each field, or its message."""
-    return [f"{cause.field}: {cause.message}" for cause in error.causes if cause.field] or [error.message]
+    # ``<nil>`` is its word for no field: it says that rules could not be checked because of the other causes.
+    causes = [cause for cause in error.causes if cause.field and cause.field != "<nil>"]
+    return [f"{cause.field}: {cause.message}" for cause in causes] or [error.message]
 
 
 def _rejected(ref: RuntimeRef, origin: Origin, error: ApiError) -> Blocked:
     if origin is Origin.CONFIG_MAP and not isinstance(error, Forbidden):
-        told = _listed(refused_fields(error))
+        told = listed(refused_fields(error))
         return Blocked(reasons.LEGACY_INVALID, f"{_title(ref, origin)} is refused by the API server: {told}")
     return Blocked(
         reasons.SNAPSHOT_REJECTED, f"the API server refused the snapshot of {ref.kind} {ref.name}: {error.message}"
@@ -322,7 +325,8 @@ def _title(ref: RuntimeRef, origin: Origin) -> str:
     return f"the snapshot of {ref.kind} {ref.name} from its {origin}"
 
 
-def _listed(lines: Sequence[str], limit: int = 10) -> str:
+def listed(lines: Sequence[str], limit: int = 5) -> str:
+    """The first of some findings, and how many more there are."""
     more = f" (and {len(lines) - limit} more)" if len(lines) > limit else ""
     return "; ".join(lines[:limit]) + more
 

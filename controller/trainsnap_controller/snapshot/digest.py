@@ -30,26 +30,28 @@ def digest(value: Any) -> str:
     return "sha256:" + hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-def beyond_defaults(sent: Any, stored: Any, path: str = "") -> Iterator[str]:
+def beyond_defaults(sent: Any, stored: Any, path: str = "", *, exact: bool = False) -> Iterator[str]:
     """Yield one line per place in which ``stored`` differs from ``sent`` by more than defaults added by the server.
 
     Defaults only ever add object fields. A changed value, a lost field, another list length, or a new key in a map
     whose keys users choose, or such a map itself, is more than that: the blueprint would not be the admin's any more.
+    ``exact``: nothing may have been added at all. For two values of which neither is the server's answer to the other.
     """
     if isinstance(sent, dict) and isinstance(stored, dict):
         for key, value in sent.items():
             where = _below(path, key)
             if key in stored:
-                yield from beyond_defaults(value, stored[key], where)
+                yield from beyond_defaults(value, stored[key], where, exact=exact)
             elif value is not None:
                 yield f"{where}: was lost"
-        yield from _added({key: value for key, value in stored.items() if key not in sent}, path)
+        new = {key: value for key, value in stored.items() if key not in sent}
+        yield from (f"{_below(path, key)}: was added" for key in new) if exact else _added(new, path)
     elif isinstance(sent, list) and isinstance(stored, list):
         if len(sent) != len(stored):
             yield f"{path}: has {len(stored)} items instead of {len(sent)}"
             return
         for index, (one, other) in enumerate(zip(sent, stored, strict=True)):
-            yield from beyond_defaults(one, other, f"{path}[{index}]")
+            yield from beyond_defaults(one, other, f"{path}[{index}]", exact=exact)
     elif type(sent) is not type(stored) or sent != stored:
         yield f"{path}: was changed from {_short(sent)} to {_short(stored)}"
 

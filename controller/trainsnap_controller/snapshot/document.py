@@ -11,14 +11,13 @@ from enum import Enum, StrEnum
 from typing import Any, Final, Protocol
 
 from trainsnap_controller import constants as c
+from trainsnap_controller.snapshot.content import content_of
 from trainsnap_controller.snapshot.digest import digest
 
 JSON = dict[str, Any]
 
 KIND: Final = "TrainingRuntimeSnapshot"
-KNOWN_RUNTIMES: Final = ("TrainingRuntime", "ClusterTrainingRuntime")
 _GENERATION: Final = re.compile(r"[0-9]{1,18}")
-_NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
 class Origin(StrEnum):
@@ -70,25 +69,6 @@ class Record:
         if self.uid is not None and (self.uid, self.generation) == (meta.get("uid"), meta.get("generation")):
             return True
         return self.digest is not None and self.digest == digest(content_of(runtime).value)
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The blueprint in a runtime object. ``field`` is ``spec`` or ``opaque``; value None: the runtime had no spec."""
-
-    field: str
-    value: JSON | None
-
-
-def content_of(runtime: JSON) -> Content:
-    """The part of a runtime object that a snapshot keeps.
-
-    Known kinds keep their ``spec``. Kinds that trainsnap does not know are kept whole, less the envelope
-    (apiVersion, kind, metadata, status), as ``opaque.spec``.
-    """
-    if runtime["kind"] in KNOWN_RUNTIMES and runtime["apiVersion"].partition("/")[0] == c.GROUP:
-        return Content("spec", runtime.get("spec"))
-    return Content("opaque", {key: value for key, value in runtime.items() if key not in _NOT_CONTENT})
 
 
 def snapshot_of(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from trainsnap_api.transport import Expired, Forbidden, NotFound, RawPage, Resource, TransportError
 from trainsnap_controller.migration import bulk
+from trainsnap_controller.migration.decide import left_alone
 from trainsnap_controller.migration.facts import ENOUGH, MOST_WALKS, PAGE, Gatherer
 from trainsnap_controller.migration.legacy import SUFFIX
 
@@ -27,8 +28,17 @@ Key = tuple[str, str]
 class Api:
     """Jobs and ConfigMaps by namespace and name, listed in the order of the API server; what was asked is counted."""
 
-    def __init__(self, jobs: set[Key], config_maps: set[Key], *, breaks: dict[int, TransportError] | None = None):
-        self._objects = {"TrainJob": sorted(jobs), "ConfigMap": sorted(config_maps)}
+    def __init__(
+        self,
+        jobs: set[Key],
+        config_maps: set[Key],
+        *,
+        breaks: dict[int, TransportError] | None = None,
+        finished: set[Key] | None = None,
+        size: int = 0,
+    ):
+        self._objects = {"TrainJob": sorted(jobs), "ConfigMap": sorted(config_maps), "TrainingRuntimeSnapshot": []}
+        self._finished, self._size = finished or set(), size
         self._breaks = breaks or {}
         self.asked: Counter[str] = Counter()
         self.open = 0
@@ -44,7 +54,7 @@ class Api:
                 self.asked[f"{resource.kind} pages"] += 1
                 if resource.kind == "ConfigMap" and number in self._breaks:
                     raise self._breaks[number]
-                yield RawPage([_raw(key) for key in keys[start : start + page_size]], "1", None)
+                yield RawPage([self._raw(resource, key) for key in keys[start : start + page_size]], "1", None)
         finally:
             self.open -= 1
 
@@ -53,21 +63,27 @@ class Api:
         self.asked[f"{resource.kind} by name"] += 1
         if (namespace, name) not in self._objects[resource.kind]:
             raise NotFound("no", status=404)
-        found: JSON = msgspec.json.decode(_raw((str(namespace), name)))
+        found: JSON = msgspec.json.decode(self._raw(resource, (str(namespace), name)))
         return found
 
-
-def _raw(key: Key) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode({"metadata": {"namespace": key[0], "name": key[1]}}))
+    def _raw(self, resource: Resource, key: Key) -> msgspec.Raw:
+        obj: JSON = {"metadata": {"namespace": key[0], "name": key[1]}}
+        if resource.kind == "ConfigMap":
+            obj["data"] = {"runtime": "x" * self._size}
+        elif key in self._finished:
+            obj["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+        return msgspec.Raw(msgspec.json.encode(obj))
 
 
 async def gathered(api: Api) -> dict[Key, Key | None]:
     """The ConfigMap that every job is said to have; all jobs of a page at once, as the command does it."""
-    gather = Gatherer(api, None)
+    gather = Gatherer(api, None, concerns=lambda job: left_alone(job) is None)
     found: dict[Key, Key | None] = {}
 
     async def one(job: Any) -> None:
-        config_map = (await gather.of(job, snapshot=False)).config_map
+        if left_alone(job) is not None:
+            return
+        config_map = (await gather.of(job, snapshot=lambda _: False)).config_map
         meta = None if config_map is None else config_map["metadata"]
         found[job.namespace, job.name] = None if meta is None else (meta["namespace"], meta["name"])
 
@@ -143,6 +159,21 @@ async def test_what_is_kept_for_later_is_bounded() -> None:
     api = Api(jobs, config_maps_of(jobs))
     assert await gathered(api) == right(jobs, config_maps_of(jobs))
     assert api.asked["ConfigMap pages"] == bulk.MOST_KEPT // bulk.PAGE + 1
+
+
+async def test_configmaps_of_finished_jobs_are_not_kept() -> None:
+    jobs = named(3000)
+    running = {key for key in jobs if key[1].endswith("7")}
+    api = Api(jobs, config_maps_of(jobs), finished=jobs - running)
+    assert await gathered(api) == right(running, config_maps_of(jobs))
+    assert api.asked == {"TrainJob pages": 3000 // PAGE, "ConfigMap pages": 3000 // bulk.PAGE}
+
+
+async def test_few_large_ones_are_kept() -> None:
+    jobs = {("ns", "a")} | {("ns", f"a-{number:05}") for number in range(300)}
+    api = Api(jobs, config_maps_of(jobs), size=bulk.MOST_BYTES // 40)
+    assert await gathered(api) == right(jobs, config_maps_of(jobs))
+    assert api.asked["ConfigMap pages"] == 1, "more than may be kept, so the rest is asked for by name"
 
 
 async def test_the_number_of_namespaces_is_bounded_too() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -83,16 +83,35 @@ SLURM = job(kind="SlurmRuntime", group="acme.org")
     ("facts", "result", "want"),
     [
         pytest.param(Facts(J, config_map(J)), Result.TODO, "snapshot from the ConfigMap", id="to be migrated"),
-        pytest.param(Facts(J), Result.NOTHING, "no ConfigMap", id="nothing to migrate from"),
+        pytest.param(Facts(J), Result.TODO, "by the operator: there is no ConfigMap", id="from before snapshots"),
+        pytest.param(
+            Facts(J, runtime_gone=True), Result.PROBLEM, "TrainingRuntime rt does not exist", id="its runtime is gone"
+        ),
+        pytest.param(Facts(SLURM), Result.PROBLEM, "SlurmRuntime.acme.org is not", id="unknown kind, no ConfigMap"),
         pytest.param(Facts(J, None, snapshot(J)), Result.DONE, "origin ConfigMap", id="only a snapshot"),
         pytest.param(Facts(J, config_map(J), snapshot(J)), Result.DONE, "equal to the ConfigMap", id="migrated"),
         pytest.param(Facts(J, config_map(J), snapshot(J, "x")), Result.PROBLEM, "other content", id="other content"),
         pytest.param(
             Facts(J, config_map(J), snapshot(J, source={})), Result.PROBLEM, "not made by", id="a foreign one"
         ),
-        pytest.param(Facts(job(created=LATER), config_map(J)), Result.NOTHING, "the job is not from", id="a later job"),
+        pytest.param(Facts(job(created=LATER), config_map(J)), Result.PROBLEM, "the job is not from", id="a later job"),
         pytest.param(
-            Facts(J, config_map(J, created=LATER)), Result.NOTHING, "the ConfigMap is not from", id="a later ConfigMap"
+            Facts(J, config_map(J, created=LATER)), Result.PROBLEM, "the ConfigMap is not from", id="a later ConfigMap"
+        ),
+        pytest.param(
+            Facts(J, config_map(J, created=LATER, uid="u0")),
+            Result.NOTHING,
+            "does not count",
+            id="a stranger's later one",
+        ),
+        pytest.param(
+            Facts(J, config_map(J, created=LATER), snapshot(J)), Result.DONE, "equal to the", id="written beside it"
+        ),
+        pytest.param(
+            Facts(J, config_map(J, created=LATER), snapshot(J, "x")),
+            Result.PROBLEM,
+            "other content than the ConfigMap",
+            id="later than its snapshot, and other content",
         ),
         pytest.param(Facts(J, config_map(J, uid="u0")), Result.PROBLEM, "uid u0", id="an earlier job's"),
         pytest.param(Facts(J, config_map(J, text="{{")), Result.PROBLEM, "cannot be read", id="not YAML"),
@@ -105,7 +124,7 @@ def test_what_apply_does(facts: Facts, result: Result, want: str) -> None:
     step = to_migrate(facts, RULES)
     assert step.result is result
     assert want in step.detail
-    assert (step.document is not None) == (result is Result.TODO)
+    assert (step.document is not None) == (result is Result.TODO and facts.config_map is not None)
 
 
 def test_a_configured_kind_is_migrated_as_opaque() -> None:
@@ -122,7 +141,7 @@ def test_a_configured_kind_is_migrated_as_opaque() -> None:
         pytest.param(Facts(J, config_map(J), snapshot(J)), Result.DONE, "the same objects", id="equal"),
         pytest.param(Facts(J, None, snapshot(J)), Result.NOTHING, "no ConfigMap", id="nothing to compare"),
         pytest.param(Facts(J, config_map(J)), Result.PROBLEM, "no snapshot yet", id="not migrated"),
-        pytest.param(Facts(J), Result.PROBLEM, "neither ConfigMap nor snapshot", id="neither"),
+        pytest.param(Facts(J), Result.NOTHING, "neither ConfigMap nor snapshot", id="neither"),
         pytest.param(
             Facts(J, config_map(J), snapshot(J, "x")),
             Result.PROBLEM,
@@ -137,6 +156,64 @@ def test_what_verify_finds(facts: Facts, result: Result, want: str) -> None:
     step = verified(facts, standard())
     assert step.result is result
     assert want in step.detail
+
+
+CONTAINER = ("template", "spec", "replicatedJobs", 0, "template", "spec", "template", "spec", "containers", 0)
+POD, JOB = CONTAINER[:-2], CONTAINER[:6]
+MORE = [
+    pytest.param((*CONTAINER, "args"), ["--lr=99"], id="arguments"),
+    pytest.param((*CONTAINER, "command"), ["sleep"], id="a command"),
+    pytest.param((*CONTAINER, "env"), [{"name": "MODE", "value": "prod"}], id="variables"),
+    pytest.param((*CONTAINER, "resources"), {"limits": {"cpu": "1"}}, id="resources"),
+    pytest.param((*CONTAINER, "securityContext"), {"privileged": True}, id="privileges"),
+    pytest.param((*POD, "hostNetwork"), True, id="the host's network"),
+    pytest.param((*POD, "tolerations"), [{"operator": "Exists"}], id="tolerations"),
+    pytest.param((*POD, "nodeSelector"), {"gpu": "yes"}, id="nodes"),
+    pytest.param((*JOB, "backoffLimit"), 0, id="a zero that is not the default"),
+    pytest.param(("mlPolicy", "torch"), {}, id="another framework"),
+    pytest.param(("podGroupPolicy",), {"coscheduling": {}}, id="a gang"),
+]
+
+
+def with_more(place: tuple[Any, ...], value: Any) -> JSON:
+    whole: Any = spec()
+    holder = whole
+    for step in place[:-1]:
+        holder = holder[step]
+    holder[place[-1]] = value
+    return cast("JSON", whole)
+
+
+@pytest.mark.parametrize("side", ["snapshot", "ConfigMap"])
+@pytest.mark.parametrize(("place", "value"), MORE)
+def test_more_on_one_side_is_not_equal_whichever_it_is(place: tuple[Any, ...], value: Any, side: str) -> None:
+    """No server has looked at one for the other: nothing that is there in addition is a default."""
+    more = {**runtime(J), "spec": with_more(place, value)}
+    kept, written = (more, runtime(J)) if side == "snapshot" else (runtime(J), more)
+    taken = snapshot_of(J, kept, origin=Origin.RUNTIME, captured_at=RULES.now)
+    facts = Facts(J, config_map(J, text=yaml_text(written)), taken)
+    for step in (to_migrate(facts, RULES), verified(facts, standard())):
+        assert step.result is Result.PROBLEM
+        assert str(place[-1]) in step.detail
+    assert to_hand_back(facts).result is Result.TODO, "going back, it gets what it runs with"
+
+
+def test_defaults_of_our_schema_on_one_side_are_no_difference() -> None:
+    shorter = runtime(J)
+    node = shorter["spec"]["template"]["spec"]["replicatedJobs"][0]
+    assert (node.pop("replicas"), node.pop("groupName")) == (1, "default")
+    facts = Facts(J, config_map(J, text=yaml_text(shorter)), snapshot(J))
+    assert verified(facts, standard()).result is Result.DONE
+    assert to_migrate(facts, RULES).result is Result.DONE
+    assert to_hand_back(facts).result is Result.DONE
+
+
+def test_a_default_that_a_newer_schema_shows_on_the_snapshot_is_no_difference() -> None:
+    shown = snapshot(J)
+    shown["spec"] = with_more((*POD, "appeared"), "by default")
+    facts = Facts(J, config_map(J), shown)
+    assert verified(facts, standard()).result is Result.DONE
+    assert to_hand_back(facts).result is Result.DONE
 
 
 @pytest.mark.parametrize(

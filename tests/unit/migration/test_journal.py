@@ -25,7 +25,7 @@ def test_lines_are_appended_run_after_run(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["event"] for line in lines] == ["opened", "begun", "ended", "begun", "ended"]
     assert lines[0] == {"time": "2026-01-05T10:00:00Z", "event": "opened", "cluster": "cluster-1"}
-    assert last_run(path) == {"time": "2026-01-05T10:00:00Z", "event": "ended", "operation": "rollback"}
+    assert last_run(path, "cluster-1") == {"time": "2026-01-05T10:00:00Z", "event": "ended", "operation": "rollback"}
 
 
 def test_every_prefix_of_a_journal_can_be_continued(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_every_prefix_of_a_journal_can_be_continued(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         with opened(path, "cluster-1", now) as journal:
             journal.write("ended", operation="apply")
-        found = last_run(path)
+        found = last_run(path, "cluster-1")
         assert found is not None
         assert found["event"] == "ended", whole[:length]
 
@@ -63,7 +63,7 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
 
 
 def test_no_journal_and_one_that_cannot_be_written(tmp_path: Path) -> None:
-    assert last_run(tmp_path / "none") is None
+    assert last_run(tmp_path / "none", "c") is None
     with pytest.raises(JournalError, match="No such file"), opened(tmp_path / "no" / "j", "c", now):
         pass
 
@@ -91,7 +91,7 @@ def test_a_damaged_journal_still_says_whose_it_is_and_can_be_continued(tmp_path:
         journal.write("ended", operation="apply")
     with path.open("ab") as stream:
         stream.write(damage)
-    found = last_run(path)
+    found = last_run(path, "cluster-1")
     assert found is not None
     assert found["operation"] == "apply"
     with opened(path, "cluster-1", now):

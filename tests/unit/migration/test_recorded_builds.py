@@ -49,7 +49,7 @@ def test_the_same_is_built_from_both_and_again_after_going_back(path: Path) -> N
 
     now = datetime(2026, 1, 5, tzinfo=UTC)
     snapshot = snapshot_of(job, verdict.runtime, origin=Origin.CONFIG_MAP, captured_at=now)
-    back = config_map_of(snapshot, job.owner_reference)
+    back = config_map_of(snapshot, job.owner_reference, None)
     assert back is not None
     assert back["metadata"]["ownerReferences"] == [reference]
     again = judge(back, job, job.runtime_ref)

@@ -38,7 +38,13 @@ class Api:
             raise self.error
         if obj["spec"].get("image") == "bad":
             raise Invalid("spec.image: no", status=422)
-        return {**obj, "spec": {key: value for key, value in obj["spec"].items() if key != "unknown"}, "status": {}}
+        metadata = {**obj["metadata"], "name": obj["metadata"]["generateName"] + "x7k2q"}
+        return {
+            **obj,
+            "metadata": metadata,
+            "spec": {key: value for key, value in obj["spec"].items() if key != "unknown"},
+            "status": {},
+        }
 
 
 @pytest.mark.parametrize(("by_shape", "want"), [pytest.param(True, 1, id="apply"), pytest.param(False, 3, id="plan")])
@@ -48,7 +54,7 @@ async def test_how_many_dry_runs(by_shape: bool, want: int) -> None:
     for number, image in enumerate(["a", "b", "a", "c"]):
         assert await rehearsals.problems(snapshot({"image": image}, number)) == []
     assert len(api.asked) == want
-    assert all(obj["metadata"]["name"].startswith("rehearsal-") for obj in api.asked)
+    assert all(obj["metadata"] == {"generateName": "rehearsal-"} for obj in api.asked), "under a name that is free"
 
 
 async def test_a_value_that_is_refused_says_nothing_about_the_next_one_of_its_shape() -> None:
