@@ -396,6 +396,12 @@ async def test_retry_after_is_honoured_for_every_verb(do: Do, code: int) -> None
         pytest.param(create, status(504, "Timeout"), 1, id="create, 504"),
         pytest.param(replace, reset, 1, id="replace, reset"),
         pytest.param(json_patch, reset, 1, id="json patch, reset"),
+        pytest.param(lambda t: t.create(TRAIN_JOB, JOB, dry_run=True), reset, 2, id="create as a dry run, reset"),
+        pytest.param(lambda t: t.replace(TRAIN_JOB, JOB, dry_run=True), reset, 2, id="replace as a dry run, reset"),
+        pytest.param(
+            lambda t: t.json_patch(TRAIN_JOB, "a", "ns", [], dry_run=True), status(503), 2, id="json patch, dry, 503"
+        ),
+        pytest.param(lambda t: t.delete(TRAIN_JOB, "a", "ns", dry_run=True), reset, 2, id="delete, dry, reset"),
     ],
 )
 async def test_which_failures_are_repeated(do: Do, answer: Behaviour, want: int) -> None:

@@ -362,7 +362,11 @@ class Transport:
         """JSON patch (RFC 6902). Not repeated once it may have been sent: adding to a list twice adds twice."""
         params = write_params(field_validation, field_manager, dry_run)
         path = resource.object_path(namespace, name, subresource)
-        return (await self.request("PATCH", path, params=params, body=operations, content_type=JSON_PATCH)).json()
+        return (
+            await self.request(
+                "PATCH", path, params=params, body=operations, content_type=JSON_PATCH, idempotent=dry_run
+            )
+        ).json()
 
     async def replace(
         self,
@@ -377,7 +381,8 @@ class Transport:
         """PUT of the whole object; conditional when it carries its ``metadata.resourceVersion`` (Conflict)."""
         params = write_params(field_validation, field_manager, dry_run)
         path = resource.object_path(namespace_of(resource, obj), name_of(obj), subresource)
-        return (await self.request("PUT", path, params=params, body=typed(resource, obj))).json()
+        body = typed(resource, obj)
+        return (await self.request("PUT", path, params=params, body=body, idempotent=dry_run)).json()
 
     async def delete(
         self,
@@ -399,7 +404,7 @@ class Transport:
             preconditions=preconditions, propagation=propagation, grace_period=grace_period, dry_run=dry_run
         )
         path = resource.object_path(namespace, name)
-        await self.request("DELETE", path, body=options, idempotent=bool(preconditions))
+        await self.request("DELETE", path, body=options, idempotent=bool(preconditions) or dry_run)
 
     async def service_account_token(
         self, name: str, namespace: str, *, seconds: int = 3600, audiences: Sequence[str] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trainsnap_controller import constants as c
-from trainsnap_controller.runtime.blueprint import broken_rules
+from trainsnap_controller.runtime.blueprint import broken_rules, without_effect
 from trainsnap_controller.webhooks.review import CREATE, Answer, Review, refusal
 
 JSON = dict[str, Any]
@@ -22,7 +22,8 @@ DEPRECATED: Final = "deprecated"
 
 async def review(question: Review) -> Answer:
     """Judge a runtime that is created or changed."""
-    warnings = []
+    spec = question.obj.get("spec") or {}
+    warnings = list(without_effect(spec))
     metadata = question.obj.get("metadata") or {}
     if (
         question.operation == CREATE
@@ -33,7 +34,7 @@ async def review(question: Review) -> Answer:
             f"ClusterTrainingRuntime {metadata.get('name', '')!r} is labelled as deprecated: "
             f"TrainJobs that use it are accepted with a warning; see {POLICY_URL}"
         )
-    return refusal(list(broken_rules(question.obj.get("spec") or {})), warnings)
+    return refusal(list(broken_rules(spec)), warnings)
 
 
 def deprecated(labels: JSON | None) -> bool:

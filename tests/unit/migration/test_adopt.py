@@ -6,10 +6,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
-from trainsnap_api.transport import AlreadyExists, Invalid, NotFound, Resource
+from trainsnap_api.transport import AlreadyExists, Invalid, KindNotServed, NotFound, Resource
+from trainsnap_controller.blocked import Blocked
 from trainsnap_controller.migration.adopt import Legacy, Mode
+from trainsnap_controller.migration.handback import config_map_of
 from trainsnap_controller.migration.state import LegacyBefore
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.snapshot.document import Origin, snapshot_of
@@ -65,6 +69,46 @@ def legacy(api: Api, mode: Mode = Mode.KEEP) -> tuple[Legacy, list[str]]:
         return BEFORE
 
     return Legacy(api, before, lambda owner, note: ignored.append(note), mode), ignored
+
+
+async def test_an_answer_that_is_not_about_the_configmap_is_not_its_absence() -> None:
+    class Elsewhere(Api):
+        async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JSON:
+            raise KindNotServed("the server does not serve /x")
+
+    found, _ = legacy(Elsewhere())
+    with pytest.raises(KindNotServed):
+        await found.runtime_of(job(), job().runtime_ref)
+
+
+async def test_a_long_text_holds_up_nobody_else() -> None:
+    """What takes a second to read is read beside the event loop, and once it was refused not again."""
+    metadata = {**snapshot_config_map()["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z"}
+    text = "a: &a [" + "{}," * 49_000 + "]\nb: *a\n"
+    found, _ = legacy(Api({"metadata": metadata, "data": {"runtime": text}}))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(others)
+        for _ in range(2):
+            before = turns
+            with pytest.raises(Blocked, match="more than 50000 values"):
+                await found.runtime_of(job(), job().runtime_ref)
+            assert turns > before
+        tasks.cancel_scope.cancel()
+    assert len(found.read._known) == 1  # type: ignore[attr-defined]
+
+
+def snapshot_config_map() -> JSON:
+    written = config_map_of(snapshot(), job().owner_reference, None)
+    assert written is not None
+    return written
 
 
 async def test_a_job_made_at_that_very_moment_is_a_new_one() -> None:

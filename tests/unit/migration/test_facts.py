@@ -40,6 +40,8 @@ class Api:
         if self._lists is None:
             raise KindNotServed(resource.name)
         for names in self._lists:
+            if "404" in names:
+                raise KindNotServed(resource.name)
             if "restart" in names:
                 on_restart()
                 continue
@@ -55,6 +57,15 @@ async def test_every_job_once_though_the_list_starts_again() -> None:
 
 async def test_no_jobs_where_the_kind_is_not_served() -> None:
     assert [page async for page in jobs(Api(), None)] == []
+
+
+async def test_a_list_that_breaks_off_is_no_short_list() -> None:
+    """Something in front of the API server may answer 404, too."""
+    found = []
+    with pytest.raises(KindNotServed):
+        async for page in jobs(Api(lists=[["a", "b"], ["404"]]), None):
+            found += [job.name for job in page.jobs]
+    assert found == ["a", "b"]
 
 
 def lease(holder: str, renewed: str | None) -> JSON:

@@ -54,6 +54,18 @@ def test_a_terminal_obeys_nothing_that_is_quoted() -> None:
     assert "key \\u202e\n" in out.getvalue()
 
 
+@pytest.mark.parametrize("kind", Format)
+def test_a_remark_stands_at_the_end(kind: Format) -> None:
+    out = io.StringIO()
+    found = report(kind, out, everything=False)
+    found.begin("finalize", [])
+    found.end(Sums(), f"nothing was deleted {EVIL}")
+    if kind is Format.JSON:
+        assert json.loads(out.getvalue())["remark"] == f"nothing was deleted {EVIL}"
+    assert "nothing was deleted" in out.getvalue()
+    assert (EVIL in out.getvalue()) == (kind is Format.TABLE)
+
+
 def test_json_is_one_object() -> None:
     found = json.loads(written(Format.JSON))
     assert found["operation"] == "plan"

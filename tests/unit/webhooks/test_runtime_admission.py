@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of runtimes: one set for both kinds, on creation and on update."""
+"""The rules of runtimes, and what is only warned of: one set for both kinds, on creation and on update."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from support.building import box, rjob, runtime
-from trainsnap_controller.runtime.blueprint import broken_rules
+from support.building import ANCESTOR, box, rjob, runtime
+from support.samples import samples
+from trainsnap_controller.runtime.blueprint import broken_rules, without_effect
 from trainsnap_controller.webhooks import runtimes
 from trainsnap_controller.webhooks.review import Answer, Review
 
@@ -100,3 +101,67 @@ async def test_a_deprecated_runtime_is_warned_of_when_it_is_created(
     assert not want or (
         "'rt' is labelled as deprecated" in answer.warnings[0] and runtimes.POLICY_URL in answer.warnings[0]
     )
+
+
+def mpi(*jobs: JSON) -> JSON:
+    return runtime(*jobs, ml={"mpi": {}})
+
+
+UNLABELLED = "none has the label trainer.kubeflow.org/trainjob-ancestor-step: trainer"
+NO_EFFECT = "neither the trainer section of a TrainJob nor spec.mlPolicy has an effect"
+LAUNCHER, NODE = rjob("launcher"), rjob("node", ancestor=None)
+ON_THE_PODS = rjob("node", ancestor=None)
+ON_THE_PODS["template"]["spec"]["template"]["metadata"] = {"labels": {ANCESTOR: "trainer"}}
+TARGETS = {"targets": [{"jobName": "node", "containerNames": ["side"]}]}
+WITHOUT_EFFECT = [
+    pytest.param(runtime(ml={"torch": {}}), [], id="as it should be"),
+    pytest.param(runtime(NODE), [], id="no policy"),
+    pytest.param(runtime(NODE, ml={"torch": {}}), [(UNLABELLED, NO_EFFECT)], id="torch without a trainer"),
+    pytest.param(runtime(NODE, ml={"numNodes": 2}), [(UNLABELLED, NO_EFFECT)], id="nodes without a trainer"),
+    pytest.param(runtime(NODE, ml={"jax": {}}), [(UNLABELLED, NO_EFFECT)], id="JAX without a trainer"),
+    pytest.param(
+        runtime(rjob("node", box("dataset-initializer"), ancestor="dataset-initializer"), ml={"xgboost": {}}),
+        [(UNLABELLED, NO_EFFECT)],
+        id="another step",
+    ),
+    pytest.param(runtime(ON_THE_PODS, ml={"torch": {}}), [(UNLABELLED, NO_EFFECT)], id="the label on the pods"),
+    pytest.param(
+        runtime(rjob("node", box("side"), ancestor=None), ml={"torch": {"envInjection": TARGETS}}),
+        [(UNLABELLED, "except on its envInjection targets")],
+        id="torch with targets",
+    ),
+    pytest.param(
+        runtime(NODE, ml={"flux": {}}), [(UNLABELLED, "image, command and arguments")], id="flux without a trainer"
+    ),
+    pytest.param(mpi(NODE, LAUNCHER), [], id="MPI as it should be"),
+    pytest.param(
+        mpi(NODE, rjob("launcher", ancestor=None)), [(UNLABELLED, "image, command")], id="MPI without a trainer"
+    ),
+    pytest.param(mpi(rjob("node")), [("and there is no such 'launcher'",)], id="MPI without a launcher"),
+    pytest.param(mpi(LAUNCHER), [("and there is no such 'node'",)], id="MPI without nodes"),
+    pytest.param(
+        mpi(rjob("node"), rjob("launcher", box("launcher"), ancestor=None)),
+        [("and there is no such 'launcher'",)],
+        id="a launcher whose container has another name",
+    ),
+    pytest.param({"mlPolicy": {"torch": {}}}, [(UNLABELLED,)], id="no template"),
+]
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@pytest.mark.parametrize("kind", ["TrainingRuntime", "ClusterTrainingRuntime"])
+@pytest.mark.parametrize(("spec", "want"), WITHOUT_EFFECT)
+async def test_a_policy_without_effect_is_warned_of(
+    spec: JSON, want: list[tuple[str, ...]], operation: str, kind: str
+) -> None:
+    answer = await review(spec, operation, kind)
+    assert answer.allowed
+    assert len(answer.warnings) == len(want)
+    for said, parts in zip(answer.warnings, want, strict=True):
+        assert all(part in said for part in parts), said
+
+
+def test_sample_runtimes_are_not_warned_of() -> None:
+    assert {name: list(without_effect(sample["spec"])) for name, sample in samples().items()} == {
+        name: [] for name in samples()
+    }
