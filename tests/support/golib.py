@@ -9,15 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from trainsnap_plane.gotool import find_go
 from trainsnap_plane.parts import cache_folder
 
 SOURCES = Path(__file__).parent / "goyaml"
@@ -54,7 +52,7 @@ class GoYaml:
 
 @contextmanager
 def go_yaml() -> Iterator[GoYaml]:
-    """The library's process; skips the test where there is no Go."""
+    """The library's process."""
     program = _built()
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield GoYaml(process)
@@ -63,13 +61,11 @@ def go_yaml() -> Iterator[GoYaml]:
 
 
 def _built() -> Path:
-    go = shutil.which("go")
     state = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))).hexdigest()[:16]
     program = cache_folder() / f"goyaml-{state}"
     if program.exists():
         return program
-    if go is None:
-        pytest.skip("there is no Go on PATH to build the library that wrote the ConfigMaps with")
+    go = find_go(cache_folder(), say=print)
     program.parent.mkdir(parents=True, exist_ok=True)
     fresh = program.with_name(f".{program.name}.{os.getpid()}")
     environment = {**os.environ, "GOFLAGS": "-mod=readonly -trimpath", "GOWORK": "off", "CGO_ENABLED": "0"}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judges a ConfigMap ``<job>-runtime-snapshot`` of the reference: usable, or why not. Pure.
 
-The checks are the reference's own on reading (owner by UID, key, decoding, runtime named by the job), so that a job
-which it would run is run, and one which it would refuse is not. Noise of the stored object (managedFields, kubectl's
+The checks are the reference's own on reading (owner by UID, key, decoding, runtime named by the job), so that one which
+it would refuse is refused. What it reads over, such as a field that it does not know, is refused too: it would be lost.
+Noise of the stored object (managedFields, kubectl's
 last-applied-configuration, resourceVersion) is dropped. Called by ``adopt`` for the operator and by the command.
 """
 

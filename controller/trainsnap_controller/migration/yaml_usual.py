@@ -14,8 +14,8 @@ from yaml import events as ev
 
 from trainsnap_controller.migration.goscalar import ScalarError, json_number, resolve
 
-PARSER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Used for its events only: the resolving part of it is never reached."""
+PARSER: Final[Any] = yaml.CSafeLoader
+"""libyaml's, used for its events only: the resolving part of it is never reached. PyYAML's own is another one."""
 
 
 class Unusual(Exception):
