@@ -65,7 +65,8 @@ class Manager:
         health: gets the manager's own checks: running, caches, leader election.
         stop_seconds: how long stopping may take altogether; what is not done by then is cancelled.
         on_ready: called once when the last group runs.
-        signals: which signals stop the process; a second one stops it without waiting.
+        signals: which signals stop the process; a second one stops it without waiting. SIGHUP, that the terminal was
+            closed, never hurries, since a shell and the kernel both send it; under ``nohup`` it stays ignored.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Manager:
         health: HealthChecks | None = None,
         stop_seconds: float = 3.5,
         on_ready: Callable[[], None] = lambda: None,
-        signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT),
+        signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
     ) -> None:
         self.health = health or HealthChecks()
         self._parts: dict[Group, list[Part]] = {group: [] for group in Group}
@@ -238,17 +239,24 @@ class Manager:
     @contextlib.contextmanager
     def _signal_handlers(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in self._signals:
+        signals = [number for number in self._signals if number != signal.SIGHUP or not _ignored(number)]
+        for number in signals:
             loop.add_signal_handler(number, self._signalled, number)
         try:
             yield
         finally:
-            for number in self._signals:
+            for number in signals:
                 loop.remove_signal_handler(number)
 
     def _signalled(self, number: signal.Signals) -> None:
         _log.info("signal received", signal=number.name)
+        if number == signal.SIGHUP and self._stopping.is_set():
+            return
         self.stop()
+
+
+def _ignored(number: signal.Signals) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN
 
 
 async def _wait(event: asyncio.Event) -> None:

@@ -199,7 +199,7 @@ async def test_the_second_signal_does_not_wait() -> None:
         assert await asyncio.wait_for(under_test.run(), 20) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name)
 async def test_a_signal_stops_the_process_in_order(number: signal.Signals) -> None:
     diary = Diary()
     under_test = Manager(on_ready=lambda: os.kill(os.getpid(), number))
@@ -207,6 +207,40 @@ async def test_a_signal_stops_the_process_in_order(number: signal.Signals) -> No
     with capture_logs():
         assert await under_test.run() == 0
     assert diary.lines[-2:] == ["controller is asked to end", "controller ends"]
+
+
+async def test_a_closed_terminal_is_told_of_twice_and_hurries_nobody() -> None:
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        await ended.wait()
+
+    async def hear_of_it_again() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await settle()
+        ended.set()
+
+    under_test = Manager(on_ready=lambda: os.kill(os.getpid(), signal.SIGHUP))
+    under_test.add(Group.SERVERS, Part("webhooks", serve, stop=hear_of_it_again))
+    with capture_logs() as logs:
+        assert await under_test.run() == 0
+    assert ended.is_set(), "what it had to take out is taken out"
+    assert [line["event"] for line in logs if "waiting" in line["event"]] == []
+
+
+async def test_nohup_is_respected() -> None:
+    saved = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        under_test = Manager(on_ready=lambda: os.kill(os.getpid(), signal.SIGHUP))
+        running = asyncio.create_task(under_test.run())
+        await settle()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert not running.done()
+        under_test.stop()
+        with capture_logs():
+            assert await running == 0
+    finally:
+        signal.signal(signal.SIGHUP, saved)
 
 
 async def test_cancelling_the_manager_ends_every_part() -> None:
