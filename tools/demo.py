@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 import shutil
 import signal
 import sys
@@ -22,6 +23,7 @@ from trainsnap_demo.stage import ClaimFailed, Stage
 from trainsnap_demo.story import play, tidy
 from trainsnap_plane import Plane
 from trainsnap_plane.errors import PlaneError
+from trainsnap_plane.process import ENDING, end_as_on_ctrl_c
 
 NAMESPACE = "team-a"
 
@@ -29,7 +31,7 @@ NAMESPACE = "team-a"
 def main(argv: list[str] | None = None) -> int:
     """Run the demo; returns the exit code."""
     arguments = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupt)
+    end_as_on_ctrl_c()
     began = time.monotonic()
     try:
         with _folder(keep=arguments.keep) as folder:
@@ -41,7 +43,8 @@ def main(argv: list[str] | None = None) -> int:
             print(f"  | {line}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("demo: interrupted; nothing is left running", file=sys.stderr)
+        with contextlib.suppress(OSError):  # The terminal may be what ended.
+            print("demo: interrupted; nothing is left running", file=sys.stderr)
         return 130
     print(f"\nAll {claims} claims hold ({time.monotonic() - began:.0f} s).")
     return 0
@@ -49,7 +52,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _on_own(arguments: argparse.Namespace, folder: Path) -> int:
     """A plane and an operator for this demo alone. Returns how many claims were checked."""
-    print("Starting a local Kubernetes control plane (the first time its parts are built, which takes minutes)")
+    # Flushed: what is built tells of itself on stderr.
+    print(
+        "Starting a local Kubernetes control plane (the first time its parts are built, which takes minutes)",
+        flush=True,
+    )
     with _plane(folder / "plane", keep=arguments.keep) as plane:
         print("Starting the operator\n   $ trainsnap dev --kubeconfig plane/kubeconfig", flush=True)
         with operator(plane.kubeconfig, folder / "operator.log", lambda line: print(f"     {line}", flush=True)):
@@ -110,26 +117,28 @@ def _plane(folder: Path, *, keep: bool) -> Iterator[Plane]:
 
 def _tell(plane: Plane, folder: Path) -> None:
     own = folder / "kubeconfig"  # It knows the demo's namespace; made only when the operator was ready.
+    alias = shlex.quote(f"kubectl={shlex.quote(str(plane.kubectl))}")  # Its value is read as a command once more.
     print("\nThe plane is left running; the operator has ended.")
-    print(f"  use it     export KUBECONFIG={own if own.exists() else plane.kubeconfig}")
-    print(f"             alias kubectl={plane.kubectl}")
-    print(f"  operator   .venv/bin/trainsnap dev --kubeconfig {plane.kubeconfig}")
-    print(f"  stop it    tools/plane down --dir {plane.directory} && rm -r {folder}", flush=True)
+    print(f"  use it     export KUBECONFIG={_word(own if own.exists() else plane.kubeconfig)}")
+    print(f"             alias {alias}")
+    print(f"  operator   .venv/bin/trainsnap dev --kubeconfig {_word(plane.kubeconfig)}")
+    print(f"  stop it    tools/plane down --dir {_word(plane.directory)} && rm -r {_word(folder)}", flush=True)
+
+
+def _word(path: Path) -> str:
+    """A path as one word of a command that is copied into a shell."""
+    return shlex.quote(str(path))
 
 
 @contextlib.contextmanager
 def _no_interrupts() -> Iterator[None]:
     """A second Ctrl-C does not stop the tidying up, which takes seconds."""
-    saved = {which: signal.signal(which, signal.SIG_IGN) for which in (signal.SIGINT, signal.SIGTERM)}
+    saved = {which: signal.signal(which, signal.SIG_IGN) for which in (signal.SIGINT, *ENDING)}
     try:
         yield
     finally:
         for which, handler in saved.items():
             signal.signal(which, handler)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:

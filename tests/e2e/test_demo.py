@@ -78,7 +78,8 @@ def test_without_the_operator_it_fails_and_names_the_claim(
 
 
 @pytest.mark.timeout(240)  # It starts a plane of its own.
-def test_an_interrupted_demo_leaves_nothing_running(plane: Target, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "a closed terminal"])
+def test_an_interrupted_demo_leaves_nothing_running(plane: Target, tmp_path: Path, number: signal.Signals) -> None:
     on(plane, "")
     with start([], tmp_path) as process:
         try:
@@ -90,8 +91,8 @@ def test_an_interrupted_demo_leaves_nothing_running(plane: Target, tmp_path: Pat
                     break
             left = session_of(tmp_path)
             assert left, "the plane and the operator run"
-            process.send_signal(signal.SIGINT)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
+            process.send_signal(number)
             _, err = process.communicate(timeout=ENDED_SECONDS)
         finally:
             process.kill()

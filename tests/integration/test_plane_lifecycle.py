@@ -165,7 +165,9 @@ def test_nothing_survives_a_killed_supervisor(tmp_path: Path) -> None:
     assert all(is_free(port) for port in used)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminated"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["Ctrl-C", "terminated", "a closed terminal"]
+)
 def test_an_interrupted_start_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     directory = tmp_path / "plane"
     with subprocess.Popen(

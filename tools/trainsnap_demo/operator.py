@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from trainsnap_plane.process import die_with_parent
+
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 
@@ -34,8 +36,11 @@ def operator(kubeconfig: Path, log: Path, say: Callable[[str], None]) -> Iterato
     command = [str(Path(sys.executable).with_name("trainsnap")), "dev", "--kubeconfig", str(kubeconfig)]
     with (
         log.open("wb") as sink,
-        # A session of its own: on Ctrl-C it is ended here, after what still needs it.
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sink, start_new_session=True) as process,
+        # A session of its own: on Ctrl-C it is ended here, after what still needs it. When the demo is killed, so is
+        # the operator: the plane ends then as well, with the webhooks.
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=sink, start_new_session=True, preexec_fn=die_with_parent()
+        ) as process,
     ):
         try:
             for line in _lines(process, START_SECONDS):

@@ -6,7 +6,8 @@ exit.
 from __future__ import annotations
 
 import argparse
-import signal
+import contextlib
+import shlex
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -18,15 +19,17 @@ from .errors import NotRunning, PlaneError
 from .launch import needed_parts
 from .parts import PARTS, cache_folder
 from .plane import Plane, clear
+from .process import end_as_on_ctrl_c
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     arguments = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupt)  # Ends an unfinished `up` or build as cleanly as Ctrl-C does.
+    end_as_on_ctrl_c()  # Nothing of an unfinished `up` or build stays.
     try:
         code: int = arguments.run(arguments)
     except PlaneError as error:
@@ -35,13 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"  | {line}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("plane: interrupted; nothing is left running", file=sys.stderr)
+        with contextlib.suppress(OSError):  # The terminal may be what ended.
+            print("plane: interrupted; nothing is left running", file=sys.stderr)
         return 130
     return code
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,8 +107,7 @@ def _up(arguments: argparse.Namespace) -> int:
     )
     plane.detach()
     print(f"plane: ready in {time.monotonic() - began:.1f} s", file=sys.stderr)
-    print(f"KUBECTL={plane.kubectl}")
-    print(f"KUBECONFIG={plane.kubeconfig}")
+    _tell(plane.kubectl, plane.kubeconfig)
     return 0
 
 
@@ -129,10 +128,15 @@ def _status(arguments: argparse.Namespace) -> int:
         print(f"{one.name:24} {one.state}{code}  pid {one.pid}")
         for line in one.log_tail.splitlines():
             print(f"  | {line}")
-    print(f"KUBECTL={plane.kubectl}")
-    print(f"KUBECONFIG={plane.kubeconfig}")
+    _tell(plane.kubectl, plane.kubeconfig)
     expected = len(PROFILES[plane.profile])
     return 0 if len(components) == expected and all(one.state == "running" for one in components) else 1
+
+
+def _tell(kubectl: Path, kubeconfig: Path) -> None:
+    """As a shell reads it."""
+    print(f"KUBECTL={shlex.quote(str(kubectl))}")
+    print(f"KUBECONFIG={shlex.quote(str(kubeconfig))}")
 
 
 def _kubeconfig(arguments: argparse.Namespace) -> int:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes told apart by pid and start time, and children that cannot outlive their parent.
+"""Processes told apart by pid and start time, children that cannot outlive their parent, and orderly ends.
 
-Used by the supervisor (which starts children) and by `down` (which may find a supervisor that does not answer).
+Used by the supervisor (which starts children), by `down` (which may find a supervisor that does not answer), and by the
+command lines.
 Standard library only. Nothing here ever looks a process up by its name.
 """
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""What asks a process to end beside Ctrl-C; SIGHUP comes when its terminal is closed."""
 
 
 def start_time(pid: int) -> str | None:
@@ -70,3 +73,14 @@ def die_with_parent() -> Callable[[], None] | None:
             os._exit(127)
 
     return prepare
+
+
+def end_as_on_ctrl_c() -> None:
+    """Take every request to end as cleanly as Ctrl-C, by KeyboardInterrupt. Under `nohup` SIGHUP stays ignored."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)

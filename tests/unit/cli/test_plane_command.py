@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from trainsnap_plane.cli import main
+from trainsnap_plane.process import ENDING
 
 
 @pytest.fixture(autouse=True)
 def _handler_of_this_process() -> Iterator[None]:
-    """The command takes SIGTERM for itself; the tests that come after want it back."""
-    saved = signal.getsignal(signal.SIGTERM)
+    """The command takes signals for itself; the tests that come after want them back."""
+    saved = {number: signal.getsignal(number) for number in ENDING}
     yield
-    signal.signal(signal.SIGTERM, saved)
+    for number, handler in saved.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
