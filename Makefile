@@ -11,36 +11,45 @@ CODE := api controller codegen examples tools tests
 # A kubeconfig that is named on purpose: `make test CLUSTER=FILE`. One that happens to be exported is never used.
 CLUSTER ?=
 unexport KUBECONFIG
-export TRAINSNAP_TEST_CLUSTER := $(if $(CLUSTER),$(abspath $(CLUSTER)))
+export TRAINSNAP_TEST_CLUSTER := $(if $(CLUSTER),$(if $(filter /%,$(firstword $(CLUSTER))),,$(CURDIR)/)$(CLUSTER))
 # Further arguments for pytest, such as ARGS="-k snapshot -x".
 ARGS ?=
 KEEP ?=
 DIR ?= .plane
 PROFILE ?= full
 
+# A value as one word of a shell command, whatever is in it.
+quoted = '$(subst ','\'',$(1))'
+# A .venv that was finished once, and whose Python is gone or cannot be run any more, is as good as none.
+BROKEN := $(if $(wildcard $(STAMP)),$(shell $(BIN)/python -c '' >/dev/null 2>&1 || echo broken))
+
 .DEFAULT_GOAL := help
 .PHONY: bench help setup gen fmt lint types layers files fresh verify unit integration e2e test bench-client bench-migrate plane plane-down demo clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Set-up
 
 setup: $(STAMP) ## Make .venv with everything the project needs, in the versions of constraints.txt
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt $(BROKEN)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		found=$$($(PYTHON) --version 2>/dev/null | head -n 1); \
 		echo "make setup: Python 3.11 or newer is needed, and $(PYTHON) is $${found:-missing}:" \
 			"try make setup PYTHON=python3.12" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { \
+	@# Without a working pip it is what an interrupted run left, or one whose Python was replaced.
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf .venv && $(PYTHON) -m venv .venv; } || { \
 		echo "make setup: $(PYTHON) cannot make a virtual environment; on Debian install python3-venv" >&2; \
 		rm -rf .venv; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 		--build-constraint constraints.txt --editable '.[controller]' --group dev
 	@touch $@
+
+.PHONY: broken
+broken:
 
 ##@ Code
 
@@ -103,17 +112,17 @@ bench-client: $(STAMP) ## Compare the models with the published client: import, 
 
 .PHONY: plane-built
 plane-built: $(STAMP)
-	@$(if $(CLUSTER),test -r "$(TRAINSNAP_TEST_CLUSTER)" || { echo "make: cannot read CLUSTER=$(CLUSTER)" >&2; exit 1; },tools/plane build >/dev/null)
+	@$(if $(CLUSTER),test -r "$$TRAINSNAP_TEST_CLUSTER" || { echo make: cannot read CLUSTER=$(call quoted,$(CLUSTER)) >&2; exit 1; },tools/plane build >/dev/null)
 
 plane: $(STAMP) ## Start a plane (DIR=.plane PROFILE=full); `make plane-down` stops it
-	tools/plane up --dir $(DIR) --profile $(PROFILE)
+	tools/plane up --dir $(call quoted,$(DIR)) --profile $(call quoted,$(PROFILE))
 
 plane-down: $(STAMP) ## Stop the plane that `make plane` started
-	tools/plane down --dir $(DIR)
+	tools/plane down --dir $(call quoted,$(DIR))
 
 demo: $(STAMP) ## Show the main job, step by step, on a plane of its own (KEEP=1 leaves it running)
 	$(BIN)/python tools/demo.py $(if $(KEEP),--keep)
 
 clean: ## Remove what was built in this folder; the plane's cache stays
-	@test ! -e $(DIR)/plane.json || tools/plane down --dir $(DIR)
+	@test ! -e $(call quoted,$(DIR))/plane.json || tools/plane down --dir $(call quoted,$(DIR))
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
