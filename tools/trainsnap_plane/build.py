@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from .binaries import cached_binary, cached_manifests, missing
 from .errors import BuildFailed
 from .gotool import find_go
-from .parts import GOFLAGS, MANIFESTS, MODULES, Part, cache_folder, required_version
+from .parts import CACHE_VARIABLE, GOFLAGS, MANIFESTS, MODULES, Part, cache_folder, required_version
 from .process import die_with_parent
 
 if TYPE_CHECKING:
@@ -93,6 +93,16 @@ class Builder:
         """
         if not self._lacks(names):
             return
+        try:
+            self._ensure(names)
+        except OSError as error:
+            where = f": {error.filename}" if error.filename else ""
+            raise BuildFailed(
+                f"cannot build into the cache folder {self._cache} ({error.strerror or error}{where}); "
+                f"{CACHE_VARIABLE} moves it"
+            ) from error
+
+    def _ensure(self, names: list[str]) -> None:
         self._cache.mkdir(parents=True, exist_ok=True)
         with self._lock():
             parts = missing(names, environment=self._environment, cache=self._cache)
@@ -209,8 +219,8 @@ class Builder:
         while True:
             compiled = sum(1 for line in lines if not line.startswith("go: "))
             fetched = sum(1 for line in lines if line.startswith("go: downloading"))
-            doing = f"{compiled} packages compiled" if compiled or not fetched else f"{fetched} modules fetched"
-            text = f"{title}: {share:.0%} of the work, {done:.0%} done before it; {doing}; {self._progress.elapsed()}"
+            doing = f"{compiled} packages" if compiled or not fetched else f"{fetched} modules"
+            text = f"{title}  {self._progress.elapsed()}  {done:.0%} done, {share:.0%} now; {doing}"  # Fits 80 columns.
             self._progress.show(text, force=first)
             first = False
             try:

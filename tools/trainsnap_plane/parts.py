@@ -154,9 +154,12 @@ def manifests_digest() -> str:
     )
 
 
+CACHE_VARIABLE = "XDG_CACHE_HOME"
+
+
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """`$XDG_CACHE_HOME/trainsnap/plane`, by default under ~/.cache."""
-    base = environment.get("XDG_CACHE_HOME") or ""
+    base = environment.get(CACHE_VARIABLE) or ""
     # The specification says that a relative path shall be ignored.
     root = Path(base) if base.startswith("/") else Path(environment.get("HOME") or Path.home()) / ".cache"
     return root / "trainsnap" / "plane"

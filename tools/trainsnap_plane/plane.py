@@ -26,6 +26,7 @@ from .components import PROFILES, Component, ProfileName
 from .errors import ComponentDied, NotRunning, PlaneError
 from .kubeconfigs import with_certificate, with_token
 from .layout import Layout, tail
+from .ports import sweep
 from .process import is_same, kill_if_same
 
 if TYPE_CHECKING:
@@ -236,6 +237,7 @@ class Plane:
             clear_remains(self._layout, self._state, keep=keep)
         finally:
             self._control.close()
+        _sweep_ports()
 
     def _wait_for_supervisor(self, patience: float = 5.0) -> None:
         """Its locks are free only when the process is gone, a moment after it closed the connection."""
@@ -306,4 +308,10 @@ def clear_remains(layout: Layout, state: dict[str, Any], *, keep: bool) -> bool:
     layout.remove_runtime_files()
     if not keep:
         layout.remove()
+    _sweep_ports()
     return any(killed)
+
+
+def _sweep_ports() -> None:
+    with contextlib.suppress(OSError):  # It is only tidying up; the next start says what is wrong.
+        sweep()

@@ -4,11 +4,15 @@
 A port is chosen below the kernel's ephemeral range, so that no outgoing connection takes it meanwhile, tried by
 binding it, and leased by a locked file whose descriptor the supervisor inherits: another plane does not choose it,
 even while the component that uses it is being restarted. A foreign process still may; the launcher then starts anew
-with other ports.
+with other ports. Files that nobody has locked are swept away, before a start and after an end.
+
+A file is removed only by who holds its lock, and a lock counts only while its file is the one of that name: whoever
+locked a file that was removed meanwhile notices, and tries again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import random
@@ -50,7 +54,7 @@ def lease(
 ) -> dict[str, Lease]:
     """Lease one free port for each name. Raises PlaneError when none is free."""
     folder = folder or lease_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    sweep(folder)
     chooser = chooser or random.Random()
     leases: dict[str, Lease] = {}
     for name in names:
@@ -58,19 +62,46 @@ def lease(
     return leases
 
 
+def sweep(folder: Path | None = None) -> None:
+    """Remove the files of ports that nobody leases any more, and the folder when none is left."""
+    folder = folder or lease_folder()
+    with contextlib.suppress(FileNotFoundError):
+        for file in [path for path in folder.iterdir() if path.name.isdigit()]:
+            with contextlib.suppress(FileNotFoundError):
+                descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    if _locked(descriptor, file):
+                        file.unlink()
+                finally:
+                    os.close(descriptor)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
 def _lease_one(name: str, folder: Path, chooser: random.Random, host: str) -> Lease:
     for _ in range(_ATTEMPTS):
         port = chooser.randint(_FIRST, _LAST)
-        descriptor = os.open(folder / str(port), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = folder / str(port)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except (FileNotFoundError, FileExistsError):  # Swept away in between.
+            if folder.exists() and not folder.is_dir():
+                raise
             continue
-        if is_free(port, host=host):
+        if _locked(descriptor, file) and is_free(port, host=host):
             return Lease(port, descriptor)
         os.close(descriptor)
     raise PlaneError(f"no free port for {name} between {_FIRST} and {_LAST} on {host}")
+
+
+def _locked(descriptor: int, file: Path) -> bool:
+    """Lock an open file; False when somebody else has, or when the file of that name is another one by now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def is_free(port: int, *, host: str = "127.0.0.1") -> bool:

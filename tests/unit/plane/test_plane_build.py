@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from trainsnap_plane.binaries import cached_binary, cached_manifests, find
 from trainsnap_plane.build import Builder, Progress
 from trainsnap_plane.errors import BuildFailed
 from trainsnap_plane.gotool import GO_BIN, find_go
-from trainsnap_plane.parts import PARTS
+from trainsnap_plane.parts import PARTS, cache_folder
 
 # Writes the file that follows -o; fails when FAKE_GO_FAILS is set; waits for the file FAKE_GO_GATE when it is set.
 FAKE_GO = """#!/bin/sh
@@ -58,8 +59,8 @@ def test_builds_what_lacks_and_nothing_twice(tmp_path: Path, environment: dict[s
     log = (tmp_path / "log").read_text()
     assert log.count("-trimpath -buildvcs=false") == 2
     assert "-X k8s.io/component-base/version.gitVersion=v1.36.3" in log
-    assert "[1/2] etcd v3.6.16: 67% of the work, 0% done before it" in out.getvalue()
-    assert "[2/2] kubectl v1.36.3: 33% of the work, 67% done before it" in out.getvalue()
+    assert re.search(r"^\[1/2\] etcd v3\.6\.16  0m0\ds  0% done, 67% now; \d packages$", out.getvalue(), re.M)
+    assert re.search(r"^\[2/2\] kubectl v1\.36\.3  0m0\ds  67% done, 33% now; \d packages$", out.getvalue(), re.M)
     assert "built 2 parts in 0m0" in out.getvalue()
 
     again = io.StringIO()
@@ -73,6 +74,31 @@ def test_a_terminal_gets_one_line_that_is_redrawn(tmp_path: Path, environment: d
     builder(tmp_path, environment, out).ensure(["etcd"])
     assert "\r\x1b[K[1/1] etcd" in out.getvalue()
     assert out.getvalue().count("\n") == 2, "one for the redrawn line, one for the last"
+
+
+def test_progress_of_every_part_fits_a_terminal() -> None:
+    total = len(PARTS)
+    rest = "  99m59s  88% done, 12% now; 1234 packages"
+    wide = [part.name for part in PARTS.values() if len(f"[{total}/{total}] {part.name} {part.version}{rest}") > 79]
+    assert wide == [], "what is cut off is never the time"
+
+
+@pytest.mark.parametrize("variable", [{}, {"XDG_CACHE_HOME": "{}/file"}], ids=["at home", "somewhere else"])
+def test_a_cache_that_cannot_be_written_is_named_with_what_moves_it(tmp_path: Path, variable: dict[str, str]) -> None:
+    (tmp_path / "file").write_text("")
+    where = {name: value.format(tmp_path) for name, value in variable.items()} or {"HOME": f"{tmp_path}/file"}
+    done = subprocess.run(
+        [sys.executable, "-m", "trainsnap_plane", "build"],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", **where},
+        check=False,
+    )
+    folder = cache_folder(where)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"plane: cannot build into the cache folder {folder} (Not a directory: {folder}); XDG_CACHE_HOME moves it\n"
+    )
 
 
 def test_a_failed_build_names_the_part_and_leaves_nothing(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -147,6 +173,26 @@ def test_the_launcher_says_when_there_is_no_environment(tmp_path: Path) -> None:
     copy.write_bytes(launcher.read_bytes())
     done = subprocess.run(["sh", str(copy), "up"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "plane: there is no .venv yet: run 'make setup'\n")
+
+
+@pytest.mark.parametrize("python", [None, "missing", "garbage"])
+def test_the_launcher_says_when_the_environment_cannot_be_used(tmp_path: Path, python: str | None) -> None:
+    launcher = Path(__file__).parents[3] / "tools" / "plane"
+    for folder in (tmp_path / "tools", tmp_path / ".venv" / "bin"):
+        folder.mkdir(parents=True)
+    copy = tmp_path / "tools" / "plane"
+    copy.write_bytes(launcher.read_bytes())
+    interpreter = tmp_path / ".venv" / "bin" / "python"
+    if python == "missing":
+        interpreter.symlink_to(tmp_path / "an-old-python")
+    elif python == "garbage":
+        interpreter.write_text("#!/does/not/exist\n")
+        interpreter.chmod(0o755)
+    done = subprocess.run(["sh", str(copy), "up"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "plane: .venv/bin/python is missing or cannot be run: run 'make setup', which makes .venv anew\n"
+    )
 
 
 def test_bad_usage_is_one_line_and_no_traceback(tmp_path: Path) -> None:

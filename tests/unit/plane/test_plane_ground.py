@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import stat
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from trainsnap_plane.components import PROFILES
 from trainsnap_plane.errors import ComponentDied
 from trainsnap_plane.layout import Layout, tail
 from trainsnap_plane.parts import PARTS
-from trainsnap_plane.ports import is_free, lease
+from trainsnap_plane.ports import is_free, lease, sweep
 
 
 def test_ports_differ_and_are_not_leased_twice(tmp_path: Path) -> None:
@@ -49,6 +50,53 @@ def test_a_port_in_use_is_not_chosen(tmp_path: Path) -> None:
         held = lease(["a"], folder=tmp_path, chooser=random.Random(3))["a"]
         assert held.port != wanted.port
         held.release()
+
+
+class Few(random.Random):
+    """Chooses among three ports only."""
+
+    def randint(self, a: int, b: int) -> int:
+        return a + super().randint(0, 2)
+
+
+def test_files_of_ports_go_when_nobody_leases_them(tmp_path: Path) -> None:
+    folder = tmp_path / "ports"
+    held = lease(["a", "b"], folder=folder)
+    (folder / "notes.txt").write_text("mine")
+    sweep(folder)
+    assert {path.name for path in folder.iterdir()} == {str(one.port) for one in held.values()} | {"notes.txt"}
+    held["a"].release()
+    other = lease(["c"], folder=folder)["c"]
+    assert {path.name for path in folder.iterdir()} == {str(held["b"].port), str(other.port), "notes.txt"}
+    (folder / "notes.txt").unlink()
+    held["b"].release()
+    other.release()
+    sweep(folder)
+    sweep(folder)
+    assert not folder.exists()
+
+
+def test_a_port_has_one_holder_while_others_sweep(tmp_path: Path) -> None:
+    held: set[int] = set()
+    faults: list[str] = []
+
+    def work(number: int) -> None:
+        chooser = Few(number)
+        for _ in range(100):
+            one = lease(["a"], folder=tmp_path / "ports", chooser=chooser)["a"]
+            if one.port in held:
+                faults.append(f"{one.port} twice")
+            held.add(one.port)
+            sweep(tmp_path / "ports")
+            held.discard(one.port)
+            one.release()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
 
 
 def test_a_foreign_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
