@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Talking to a Kubernetes API server: credentials, requests, lists, watches, server-side apply.
 
-The only part of the project that knows kr8s and HTTP. Start at ``transport.py`` (the verbs); ``call.py`` makes one call
-(limit, retries, 401), ``engine.py`` sends it, ``credentials.py`` says as whom, ``listing.py`` and ``watch.py`` read
-collections, ``errors.py`` names what can go wrong, ``answers.py`` says which answer means what.
+The only part of the project that knows kr8s and HTTP. Start at ``transport.py`` (connecting, and the verbs that write)
+and ``reading.py`` (those that read); ``call.py`` makes one call (limit, retries, 401), ``engine.py`` sends it,
+``credentials.py`` says as whom, ``listing.py`` and ``watch.py`` read collections, ``errors.py`` names what can go wrong,
+``answers.py`` says which answer means what.
 """
 
 from __future__ import annotations
