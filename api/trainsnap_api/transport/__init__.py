@@ -3,8 +3,8 @@
 
 The only part of the project that knows kr8s and HTTP. Start at ``transport.py`` (connecting, and the verbs that write)
 and ``reading.py`` (those that read); ``call.py`` makes one call (limit, retries, 401), ``engine.py`` sends it,
-``credentials.py`` says as whom, ``listing.py`` and ``watch.py`` read collections, ``errors.py`` names what can go wrong,
-``answers.py`` says which answer means what.
+``credentials.py`` says as whom, ``listing.py`` and ``watch.py`` read collections, ``errors.py`` names what can go
+wrong, ``answers.py`` says which answer means what.
 """
 
 from __future__ import annotations
