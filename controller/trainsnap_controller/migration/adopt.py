@@ -22,9 +22,9 @@ from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
 from trainsnap_controller.blocked import Blocked
 from trainsnap_controller.migration.handback import config_map_of
-from trainsnap_controller.migration.legacy import Fault, LegacyVerdict, RuntimeRef, controlled_by, judge, name_of
+from trainsnap_controller.migration.legacy import Fault, LegacyVerdict, judge, name_of
 from trainsnap_controller.migration.yaml_go import CachedReader, Document
-from trainsnap_controller.snapshot.document import Owner
+from trainsnap_controller.snapshot.document import Owner, RuntimeRef, controlled_by
 
 JSON = dict[str, Any]
 _log = structlog.stdlib.get_logger(__name__)

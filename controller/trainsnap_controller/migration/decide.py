@@ -11,7 +11,7 @@ from typing import Any
 
 from trainsnap_controller.migration.facts import Facts
 from trainsnap_controller.migration.handback import config_map_of
-from trainsnap_controller.migration.legacy import controlled_by, judge
+from trainsnap_controller.migration.legacy import judge
 from trainsnap_controller.migration.yaml_go import Document, read
 from trainsnap_controller.runtime import status
 from trainsnap_controller.runtime.component import Write
@@ -22,7 +22,7 @@ from trainsnap_controller.runtime.observed import Observed
 from trainsnap_controller.snapshot.capture import BUILT_IN_KINDS, listed
 from trainsnap_controller.snapshot.content import Content, captured_from, content_of, other_content, with_defaults
 from trainsnap_controller.snapshot.digest import beyond_defaults
-from trainsnap_controller.snapshot.document import Origin, Whose, snapshot_of, whose
+from trainsnap_controller.snapshot.document import Origin, Whose, controlled_by, snapshot_of, whose
 
 JSON = dict[str, Any]
 

@@ -12,31 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration.yaml_go import Document, YamlError, read
 from trainsnap_controller.snapshot.content import KNOWN_RUNTIMES
-from trainsnap_controller.snapshot.document import Owner
+from trainsnap_controller.snapshot.digest import FREE_MAPS
+from trainsnap_controller.snapshot.document import Owner, RuntimeRef
 
 JSON = dict[str, Any]
 
 SUFFIX: Final = "-runtime-snapshot"
 KEY: Final = "runtime"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_FREE_MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests"})
-"""Maps whose keys users choose: a null there is not an absent field."""
-
-
-class RuntimeRef(Protocol):
-    """``spec.runtimeRef`` of a TrainJob; empty parts are not compared."""
-
-    @property
-    def api_group(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def name(self) -> str: ...
 
 
 class Fault(StrEnum):
@@ -88,12 +76,6 @@ def judge(config_map: JSON, owner: Owner, ref: RuntimeRef, read: Callable[[str],
         return LegacyVerdict(runtime=_runtime(document.value, ref, notes), notes=tuple(notes))
     except _Refused as refused:
         return LegacyVerdict(fault=refused.fault, problem=str(refused), notes=tuple(notes))
-
-
-def controlled_by(config_map: JSON, owner: Owner) -> bool:
-    """Whether this very TrainJob (by UID) controls the ConfigMap."""
-    references = config_map["metadata"].get("ownerReferences") or []
-    return any(reference.get("controller") and reference.get("uid") == owner.uid for reference in references)
 
 
 def _check_owner(config_map: JSON, owner: Owner, notes: list[str]) -> None:
@@ -189,11 +171,11 @@ def _object(holder: JSON, key: str, prefix: str = "") -> JSON:
 def without_nulls(value: Any, field_name: str = "") -> Any:
     """The value without fields that are null, which a typed reader takes for absent (``creationTimestamp: null``)."""
     if isinstance(value, dict):
-        free = field_name in _FREE_MAPS
+        free = field_name in FREE_MAPS  # a null there is not an absent field
         return {key: without_nulls(item, key) for key, item in value.items() if free or item is not None}
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     return value
 
 
-__all__ = ["KEY", "SUFFIX", "Fault", "LegacyVerdict", "controlled_by", "judge", "name_of", "without_nulls"]
+__all__ = ["KEY", "SUFFIX", "Fault", "LegacyVerdict", "judge", "name_of", "without_nulls"]

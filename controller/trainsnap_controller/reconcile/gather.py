@@ -19,6 +19,7 @@ from trainsnap_controller.blocked import Blocked
 from trainsnap_controller.cache import Entry, Key, Store
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Need, Observed
+from trainsnap_controller.snapshot.document import controlled_by
 
 JSON = dict[str, Any]
 
@@ -123,12 +124,6 @@ class Reader:
         store = self.stores.store(resource)
         entry = store.get(namespace, name) if store is not None else None
         return None if entry is None else entry.object()
-
-
-def controlled_by(obj: Mapping[str, Any], job: Job) -> bool:
-    """Whether an object's controlling owner is this very TrainJob (by UID)."""
-    references = obj["metadata"].get("ownerReferences") or []
-    return any(reference.get("controller") and reference.get("uid") == job.uid for reference in references)
 
 
 def owner_name(entry: Entry) -> str | None:

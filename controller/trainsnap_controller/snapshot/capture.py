@@ -35,6 +35,7 @@ from trainsnap_controller.snapshot.document import (
     JSON,
     Origin,
     Owner,
+    RuntimeRef,
     Whose,
     recorded,
     snapshot_of,
@@ -53,19 +54,6 @@ class Api(Protocol):
     async def merge_patch(
         self, resource: Resource, name: str, namespace: str | None, body: JSON, *, field_manager: str
     ) -> JSON: ...
-
-
-class RuntimeRef(Protocol):
-    """What ``spec.runtimeRef`` of a TrainJob names. ``key`` is ``Kind.group``, as messages write it."""
-
-    @property
-    def api_group(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def key(self) -> str: ...
 
 
 class Legacy(Protocol):

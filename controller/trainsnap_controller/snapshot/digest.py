@@ -17,7 +17,7 @@ _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 # Maps whose keys users choose. The API server never defaults a key into one of them, so a key that appears there
 # was put there by somebody else (a mutating webhook of a third party, for instance).
-_FREE_MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests", "data"})
+FREE_MAPS = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests", "data"})
 
 
 def canonical_json(value: Any) -> bytes:
@@ -69,10 +69,10 @@ def deeper_than(value: Any, levels: int) -> bool:
 
 def _added(new: dict[str, Any], path: str) -> Iterator[str]:
     """Those new keys of the object at ``path`` that no default can have added."""
-    if path.rpartition(".")[2] in _FREE_MAPS:
+    if path.rpartition(".")[2] in FREE_MAPS:
         yield from (f"{path}[{key}]: was added" for key in new)
     else:
-        yield from (f"{_below(path, key)}: was added" for key, value in new.items() if key in _FREE_MAPS and value)
+        yield from (f"{_below(path, key)}: was added" for key, value in new.items() if key in FREE_MAPS and value)
 
 
 def _below(path: str, key: str) -> str:

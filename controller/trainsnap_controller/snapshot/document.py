@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, StrEnum
@@ -44,6 +44,19 @@ class Owner(Protocol):
     def created(self) -> datetime | None: ...
     @property
     def owner_reference(self) -> JSON: ...
+
+
+class RuntimeRef(Protocol):
+    """What ``spec.runtimeRef`` of a TrainJob names. ``key`` is ``Kind.group``, as messages write it."""
+
+    @property
+    def api_group(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,12 @@ def recorded(jobset: JSON) -> Record | None:
         digest=annotations.get(c.SNAPSHOT_DIGEST),
     )
     return record if record != Record(None, None, None) else None
+
+
+def controlled_by(obj: Mapping[str, Any], owner: Owner) -> bool:
+    """Whether an object's controlling owner is this very TrainJob (by UID)."""
+    references = obj["metadata"].get("ownerReferences") or []
+    return any(reference.get("controller") and reference.get("uid") == owner.uid for reference in references)
 
 
 class Whose(Enum):

@@ -11,9 +11,10 @@ from trainsnap_api.transport import NotFound, Resource
 from trainsnap_api.transport.resources import CONFIG_MAP, JOB_SET, TRAIN_JOB
 from trainsnap_controller.blocked import Blocked
 from trainsnap_controller.cache import Key, Store
-from trainsnap_controller.reconcile.gather import LastWords, Reader, Workload, controlled_by, foreign
+from trainsnap_controller.reconcile.gather import LastWords, Reader, Workload, foreign
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Need
+from trainsnap_controller.snapshot.document import controlled_by
 
 pytestmark = pytest.mark.anyio
 
