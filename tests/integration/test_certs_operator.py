@@ -21,6 +21,7 @@ from support.plane import Target
 from trainsnap_api.transport import Transport
 from trainsnap_api.transport import resources as r
 from trainsnap_controller.cli import main
+from trainsnap_controller.cli.certs import ALL_IN_ORDER
 from trainsnap_controller.manager import HttpServer, metrics_app
 from trainsnap_controller.manager.guarded import Guarded
 from trainsnap_controller.observe.metrics import Metrics
@@ -79,7 +80,7 @@ def test_users_see_certificates_dates_and_bundles(
     assert main(["certs", "--kubeconfig", str(plane.kubeconfig)]) == 0
     shown = capsys.readouterr().out
     assert f"Certificates in {NAMESPACE}/{SECRET} (made by trainsnap)" in shown
-    assert shown.endswith("All in order.\n")
+    assert shown.endswith(f"{ALL_IN_ORDER}\n")
     assert "PRIVATE" not in shown + json.dumps(report)
 
 

@@ -90,14 +90,18 @@ async def dev(
 
 
 async def clean(kubeconfig: Path, context: str | None) -> int:
-    """Remove what ``dev`` installs. CRDs of which objects exist are kept, and named."""
+    """Remove what ``dev`` installs. The namespace, and CRDs of which objects exist, are kept, and named."""
     async with await Transport.connect(kubeconfig=kubeconfig, context=context, probe=True) as installer:
-        kept = await remove(installer, manifests.base())
+        done = await remove(installer, manifests.base())
         with contextlib.suppress(NotFound):
             await installer.delete(SECRET, Configuration().cert_management.webhook_secret_name, c.NAMESPACE)
-    for line in kept:
+            done.removed += 1
+    for line in done.kept:
         print(f"kept {line}")
-    print("removed" if not kept else "removed the rest")
+    if not done.removed:
+        print("there was nothing to remove")
+    else:
+        print("removed the rest" if done.kept else "removed")
     return 0
 
 

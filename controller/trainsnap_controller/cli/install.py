@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
-from trainsnap_api.transport import ApiError, NotFound, Resource, Transport
+from trainsnap_api.transport import ApiError, NotFound, ObjectList, Resource, Transport
 from trainsnap_api.transport import resources as r
+from trainsnap_controller.manager import ExpectedFailure
 
 JSON = dict[str, Any]
 FIELD_MANAGER: Final = "trainsnap-installer"
@@ -21,7 +23,15 @@ NOT_OUTSIDE: Final = frozenset({"Deployment", "Service"})
 ESTABLISHED_SECONDS: Final = 30.0
 
 
-class InstallError(Exception):
+class Api(Protocol):
+    """The requests that removing needs, with the installer's rights."""
+
+    async def get(self, resource: Resource, name: str) -> JSON: ...
+    async def list(self, resource: Resource) -> ObjectList: ...
+    async def delete(self, resource: Resource, name: str, namespace: str | None) -> None: ...
+
+
+class InstallError(ExpectedFailure):
     """The installation cannot be completed; one line that says which object and why."""
 
 
@@ -57,29 +67,42 @@ async def _established(api: Transport, name: str, pause: Callable[[float], Await
         raise InstallError(f"CRD {name} is not served after {ESTABLISHED_SECONDS:g} s") from error
 
 
-async def remove(api: Transport, objects: Iterable[JSON]) -> list[str]:
-    """Delete what ``install`` put in, in reverse order. Returns one line for each object that was kept: which and why.
+@dataclass(slots=True)
+class Removal:
+    """What ``remove`` did: how many objects are gone, and one line for each that was kept: which and why."""
+
+    removed: int = 0
+    kept: list[str] = field(default_factory=list)
+
+
+async def remove(api: Api, objects: Iterable[JSON]) -> Removal:
+    """Delete what ``install`` put in, in reverse order.
 
     The namespace is kept: other things may live in it.
     """
-    kept = []
+    done = Removal()
     for obj in reversed(list(objects)):
-        if obj["kind"] in NOT_OUTSIDE or obj["kind"] == "Namespace":
+        if obj["kind"] in NOT_OUTSIDE:
             continue
-        resource = _resource(obj)
-        if resource is r.CUSTOM_RESOURCE_DEFINITION and (count := await _instances(api, obj)):
-            kept.append(f"CRD {obj['metadata']['name']}: {count} objects of it exist")
-            continue
+        resource, name = _resource(obj), obj["metadata"]["name"]
         try:
-            await api.delete(resource, obj["metadata"]["name"], obj["metadata"].get("namespace"))
+            if resource is r.NAMESPACE:
+                await api.get(resource, name)
+                done.kept.append(f"{_title(obj)}: other things may live in it")
+            elif resource is r.CUSTOM_RESOURCE_DEFINITION and (count := await _instances(api, obj)):
+                exist = "1 object of it exists" if count == 1 else f"{count} objects of it exist"
+                done.kept.append(f"CRD {name}: {exist}")
+            else:
+                await api.delete(resource, name, obj["metadata"].get("namespace"))
+                done.removed += 1
         except NotFound:
             continue
         except ApiError as error:
-            kept.append(f"{_title(obj)}: {error.message}")
-    return kept
+            done.kept.append(f"{_title(obj)}: {error.message}")
+    return done
 
 
-async def _instances(api: Transport, crd: JSON) -> int:
+async def _instances(api: Api, crd: JSON) -> int:
     spec = crd["spec"]
     kind = Resource(
         spec["group"],

@@ -61,6 +61,21 @@ Format = Annotated[LogFormat, typer.Option(help="How log lines are written.")]
 Level = Annotated[LogLevel, typer.Option(help="The least important lines that are logged.")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(importlib.metadata.version("trainsnap"))
+        raise typer.Exit
+
+
+@app.callback()
+def for_all_commands(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and end.")
+    ] = False,
+) -> None:
+    del version  # Printed by now.
+
+
 @app.command()
 def run(
     config: Config = None,
@@ -111,7 +126,7 @@ app.add_typer(migrate, name="migrate")
 @app.command()
 def version() -> int:
     """Print the version."""
-    typer.echo(importlib.metadata.version("trainsnap"))
+    _print_version(True)
     return 0
 
 

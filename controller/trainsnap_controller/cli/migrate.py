@@ -32,10 +32,19 @@ from trainsnap_controller.migration.report import Format, Progress, report
 from trainsnap_controller.migration.state import moment_of
 
 app = typer.Typer(
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
     help="From the reference's ConfigMap snapshots to TrainingRuntimeSnapshots, and back.",
 )
+
+
+@app.callback()
+def without_operation(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
+
+
 RATE = 100.0
 """Requests a second, unless the caller says otherwise: an API server does not notice them."""
 

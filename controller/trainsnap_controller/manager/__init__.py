@@ -9,13 +9,14 @@ what ``/healthz`` and ``/readyz`` answer with.
 from trainsnap_controller.manager.health import Health, HealthChecks
 from trainsnap_controller.manager.http import HttpServer, ListenError, metrics_app
 from trainsnap_controller.manager.leader import LeaderElector, LeaseLostError, LeaseTimes
-from trainsnap_controller.manager.manager import Group, Manager, Part
+from trainsnap_controller.manager.manager import ExpectedFailure, Group, Manager, Part
 from trainsnap_controller.manager.worker import Controller
 from trainsnap_controller.queue import Done, RequeueAfter, Result, RetryableError, TerminalError
 
 __all__ = [
     "Controller",
     "Done",
+    "ExpectedFailure",
     "Group",
     "Health",
     "HealthChecks",

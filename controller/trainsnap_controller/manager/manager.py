@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 _log = structlog.stdlib.get_logger(__name__)
 
 
+class ExpectedFailure(Exception):
+    """Something around the process is not as it must be. The text says all that a user needs, in one line; where in
+    the code it was noticed helps nobody."""
+
+
 class Group(IntEnum):
     """Groups in the order in which they are started."""
 
@@ -163,6 +168,8 @@ class Manager:
                 self._fail(f"{part.name} ended though it should run for as long as the process")
 
     def _fail(self, text: str, error: BaseException | None = None) -> None:
+        if isinstance(error, ExpectedFailure):
+            text, error = str(error), None
         if self._stopping.is_set() and not self._failed:
             # Breaking on the way down does not change that the process was asked to stop.
             _log.warning(text, exc_info=error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.server
 import importlib
+import importlib.metadata
 import json
 import os
 import socket
@@ -264,8 +265,23 @@ def test_the_installed_script_behaves_the_same(nobody: Path) -> None:
     assert line.startswith("trainsnap: ")
 
 
+def test_a_group_without_a_command_shows_its_help_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["migrate", "--help"]) == 0
+    help_text = capsys.readouterr().out
+    assert main(["migrate"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", help_text)
+    assert len(err.splitlines()) > 10
+
+
+def test_the_version_is_said_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["version"], ["--version"]):
+        assert main(arguments) == 0
+        assert capsys.readouterr().out == importlib.metadata.version("trainsnap") + "\n"
+
+
 def test_help_and_version_are_no_failures(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["--help"], ["run", "--help"], ["dev", "--help"], ["version"]):
+    for arguments in (["--help"], ["run", "--help"], ["dev", "--help"], ["version"], ["--version"]):
         assert main(arguments) == 0
         out, err = capsys.readouterr()
         assert out

@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.clock import settle
-from trainsnap_controller.manager import Group, LeaseLostError, Manager, Part
+from trainsnap_controller.manager import ExpectedFailure, Group, LeaseLostError, Manager, Part
 
 pytestmark = pytest.mark.anyio
 
@@ -142,6 +142,22 @@ async def test_a_part_that_breaks_at_start_keeps_the_next_groups_from_starting()
     with capture_logs():
         assert await under_test.run() == 1
     assert diary.lines == []
+
+
+async def test_what_is_wrong_around_the_process_is_one_line() -> None:
+    class Unreachable(ExpectedFailure):
+        pass
+
+    async def breaks() -> None:
+        raise Unreachable("the API server does not reach us; give --host another address")
+
+    under_test = manager()
+    under_test.add(Group.SERVICES, Part("registration", breaks, ready=asyncio.Event().wait))
+    with capture_logs() as logs:
+        assert await under_test.run() == 1
+    (error,) = [line for line in logs if line["log_level"] == "error"]
+    assert error["event"] == "the API server does not reach us; give --host another address; stopping"
+    assert error["exc_info"] is None, "no traceback"
 
 
 async def test_losing_the_lease_stops_controllers_at_once_without_finishing() -> None:
