@@ -4,7 +4,7 @@
 
 Shows what an SDK author writes on top of the client, which is little. Used as a library, or from a terminal::
 
-    examples/sdk_backend.py train --name bert --image acme/bert:1 --nodes 2 torch-distributed python train.py
+    examples/sdk_backend.py train --name bert --image acme/bert:1 --nodes 2 torch-distributed python train.py --lr 0.1
     examples/sdk_backend.py list
 
 Needs ``pip install 'trainsnap[client,validation]'`` and a kubeconfig (``--kubeconfig``, $KUBECONFIG, ~/.kube/config).
@@ -187,7 +187,8 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--name", required=True)
     train.add_argument("--image")
     train.add_argument("--nodes", type=int)
-    train.add_argument("command", nargs="*")
+    # Whatever follows the runtime is the job's, dashes included.
+    train.add_argument("command", nargs=argparse.REMAINDER)
     actions.add_parser("list")
     for name in ("get", "suspend", "resume", "delete"):
         actions.add_parser(name).add_argument("name")

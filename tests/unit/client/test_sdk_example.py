@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of examples/sdk_backend.py says what is wrong in one line, and never with a traceback."""
+"""The command line of examples/sdk_backend.py: as its docstring calls it; what is wrong is one line, no traceback."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -24,3 +28,21 @@ def test_what_is_wrong_is_said_in_one_line(arguments: list[str], code: int, mess
     assert done.returncode == code
     assert message in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_it_is_called_as_its_docstring_says() -> None:
+    assert os.access(EXAMPLE, os.X_OK)
+    spec = importlib.util.spec_from_file_location("sdk_backend", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # Its dataclasses look themselves up.
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[spec.name]
+    train, listing = re.findall(r"^    examples/sdk_backend\.py (.*)$", module.__doc__ or "", re.MULTILINE)
+    options = module._parser().parse_args(shlex.split(train))
+    assert (options.name, options.image, options.nodes) == ("bert", "acme/bert:1", 2)
+    assert (options.runtime, options.command) == ("torch-distributed", ["python", "train.py", "--lr", "0.1"])
+    assert module._parser().parse_args(shlex.split(listing)).action == "list"
+    assert module._parser().parse_args(["train", "--name", "a", "rt"]).command == []
