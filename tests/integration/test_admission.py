@@ -232,6 +232,25 @@ async def test_a_deprecated_runtime_is_warned_of(operator: Operator, cluster: Cl
     assert "warning" not in labelled.headers, "it is not even asked"
 
 
+async def test_a_runtime_whose_policy_has_no_effect_is_warned_of(operator: Operator, cluster: Cluster) -> None:
+    path = TRAINING_RUNTIME.path(cluster.namespace)
+    kind = "application/merge-patch+json"
+    good = runtime("good", cluster.namespace, torch=True)
+    made = await cluster.api.request("POST", path, body=good)
+    assert "warning" not in made.headers
+    unlabelled = {"mlPolicy": {"torch": {}}, "template": {"spec": {"replicatedJobs": [replicated_job(trainer=False)]}}}
+    made = await cluster.api.request("POST", path, body=runtime("bare", cluster.namespace, spec=unlabelled))
+    assert "trainjob-ancestor-step: trainer" in made.headers["warning"]
+    changed = await cluster.api.request(
+        "PATCH", f"{path}/good", body={"spec": {"template": unlabelled["template"]}}, content_type=kind
+    )
+    assert "nor spec.mlPolicy has an effect" in changed.headers["warning"]
+    labelled = await cluster.api.request(
+        "PATCH", f"{path}/good", body={"metadata": {"labels": {"a": "b"}}}, content_type=kind
+    )
+    assert "warning" not in labelled.headers, "it is not even asked"
+
+
 # Without the operator
 
 

@@ -12,6 +12,7 @@ from trainsnap_api.transport import ApiError, Disconnected, NotFound, Resource
 from trainsnap_controller.cli import manifests
 from trainsnap_controller.cli.admission import ByUrl, split
 from trainsnap_controller.cli.install import InstallError
+from trainsnap_controller.manager import ExpectedFailure
 from trainsnap_controller.webhooks import paths
 
 pytestmark = pytest.mark.anyio
@@ -76,10 +77,12 @@ async def test_registering_ends_when_every_webhook_was_reached() -> None:
 
 async def test_an_api_server_that_does_not_get_through() -> None:
     server = Server(slow=10**9)
-    with pytest.raises(InstallError, match=r"does not reach the webhooks at 127\.0\.0\.1:7 .*denied.*--webhook-host"):
+    wanted = r"does not reach the webhooks at 127\.0\.0\.1:7 .*denied.*--webhook-host"
+    with pytest.raises(InstallError, match=wanted) as refused:
         await ByUrl(
             server, split(manifests.base())[0], "127.0.0.1", Certificates(), answered=lambda: [], seconds=0.3
         ).register(7)
+    assert isinstance(refused.value, ExpectedFailure), "which ends the process with this line, and no traceback"
 
 
 async def test_configurations_that_are_refused() -> None:
