@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from trainsnap_plane.cli import main
+from trainsnap_plane.cli import _tell, main
 from trainsnap_plane.process import ENDING
 
 
@@ -70,3 +71,11 @@ def test_a_wrong_command_line(arguments: list[str], want: str, capsys: pytest.Ca
         main(arguments)
     assert ended.value.code == 2
     assert want in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("folder", ["/tmp/p", "/tmp/t m p", "/tmp/it's"])
+def test_what_it_prints_is_read_by_a_shell_as_it_is(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _tell(Path(folder, "kubectl"), Path(folder, "kubeconfig"))
+    out = capsys.readouterr().out
+    assert shlex.split(out) == [f"KUBECTL={folder}/kubectl", f"KUBECONFIG={folder}/kubeconfig"]
+    assert ("'" in out) is (folder != "/tmp/p"), "plain when there is nothing to quote"
