@@ -6,8 +6,13 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
 
 from support.operator import Operator
+
+# How long one example takes says more about what else the machine does than about the code.
+settings.register_profile("trainsnap", deadline=None)
+settings.load_profile("trainsnap")
 
 
 @pytest.fixture(scope="session")

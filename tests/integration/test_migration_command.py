@@ -449,14 +449,21 @@ async def test_several_at_once_one_interrupted_one_unheard_and_the_operator(
     await cluster.patch(TRAINING_RUNTIME, "rt", {"spec": runtime_spec(image="acme/train:2")})
     before = await state(cluster)
 
-    journal = migrate.folder / "journal.jsonl"
-    slow = command(migrate, "apply", "--qps", "4", "--parallel", "2", "--journal", str(journal))
-    async with await anyio.open_process(slow, stdin=subprocess.DEVNULL) as process:
-        await eventually(lambda: contents(journal), lambda text: '"job"' in text, what="a job is done", seconds=60)
-        process.send_signal(signal.SIGINT)
-        assert await process.wait() == 130
-        assert process.stderr is not None
-        assert b"Traceback" not in b"".join([part async for part in process.stderr])
+    for number, name in ((signal.SIGTERM, "term"), (signal.SIGHUP, "hup"), (signal.SIGINT, "journal")):
+        journal = migrate.folder / f"{name}.jsonl"
+        slow = command(migrate, "apply", "-o", "json", "--qps", "4", "--parallel", "2", "--journal", str(journal))
+        async with await anyio.open_process(slow, stdin=subprocess.DEVNULL) as process:
+            await eventually(
+                lambda j=journal: contents(j), lambda text: '"job"' in text, what="a job is done", seconds=60
+            )
+            process.send_signal(number)
+            assert await process.wait() == 130
+            assert process.stderr is not None
+            assert process.stdout is not None
+            assert b"Traceback" not in b"".join([part async for part in process.stderr])
+            whole = json.loads(b"".join([part async for part in process.stdout]))
+            assert whole["remark"] == "broken off: interrupted"
+            assert len(whole["jobs"]) == whole["sums"]["jobs"] < len(names)
     told = await migrate("status")
     assert any("begun and not ended" in fact for fact in told.report["facts"])
 

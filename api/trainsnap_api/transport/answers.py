@@ -3,8 +3,7 @@
 ``watch.py``.
 
 What is wrong with an object comes as 400, 422 or 500, depending on which part of the server sees it first; here it
-becomes one kind of error, whatever the number. The texts are one line each, fit for a condition, an event or a
-terminal.
+becomes one kind of error, whatever the number. A Status speaks in its own words; of any other body one line is kept.
 """
 
 from __future__ import annotations
@@ -81,6 +80,10 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 _STORAGE_LIMIT = ("etcdserver: request is too large", "trying to send message larger than max")
 """How etcd and its client refuse an object: the API server passes both on as a plain 500."""
 
+_MUX = b"404 page not found"
+"""What the API server itself says of a path that it does not serve, when it says so without a Status."""
+_LONGEST_WAIT = 86_400.0
+
 _STRICT = "strict decoding error: "
 _UNKNOWN = re.compile(r'unknown field "([^"]+)"')
 _NOT_TYPED = re.compile(
@@ -105,14 +108,15 @@ def from_response(
     """
     body = _status_object(content)
     retry_after = parse_retry_after(headers.get("retry-after"), wall_clock)
-    if status == 404 and not _names_an_object(body):
+    if status == 404 and (content.strip() == _MUX if body is None else not _names_an_object(body)):
         return KindNotServed(f"the server does not serve {path}", method=method, path=path)
     if body is not None:
         return _build(body, status, retry_after=retry_after, method=method, path=path)
     text = _excerpt(content)
     message = f"the server answered {status} to {method} {path}" + (f": {text}" if text else "")
     reason = None if status in _BY_STATUS else ""
-    cls = _BY_STATUS.get(status, ApiError)
+    # Something in front of the API server says 404: nothing is known about the object, nor about its kind.
+    cls = Unavailable if status == 404 else _BY_STATUS.get(status, ApiError)
     return cls(message, status=status, reason=reason, retry_after=retry_after, method=method, path=path)
 
 
@@ -146,8 +150,7 @@ def _build(body: JSON, status: int, *, retry_after: float | None, method: str, p
     details = details if isinstance(details, dict) else {}
     message = _text(body.get("message")) or f"the server answered {status} {reason}".rstrip() + f" to {method} {path}"
     if retry_after is None:
-        seconds = details.get("retryAfterSeconds")
-        retry_after = float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
+        retry_after = _wait(details.get("retryAfterSeconds"))
     cls = _BY_REASON.get(reason) or _BY_STATUS.get(status, ApiError)
     if status == 500 and any(text in message for text in _STORAGE_LIMIT):
         cls = TooLarge
@@ -167,6 +170,11 @@ def _build(body: JSON, status: int, *, retry_after: float | None, method: str, p
         kind = "FieldValueDuplicate" if problem.startswith("duplicate") else "FieldValueTypeInvalid"
         return Invalid(message, causes=(Cause(field, kind, problem),), **known)
     return cls(message, causes=causes, **known)
+
+
+def _wait(seconds: object) -> float | None:
+    # Compared before it is a float, which holds no number of 400 digits.
+    return float(seconds) if isinstance(seconds, int | float) and 0 < seconds < _LONGEST_WAIT else None
 
 
 def _names_an_object(body: JSON | None) -> bool:

@@ -187,6 +187,6 @@ class InternalError(ApiError):
 
 
 class Unavailable(ApiError):
-    """502 or 503: the server, or something in front of it, is not ready."""
+    """502 or 503, or a 404 that is not the API server's: the server, or something in front of it, is not ready."""
 
     default_status, default_reason = 503, "ServiceUnavailable"

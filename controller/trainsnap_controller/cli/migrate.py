@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import signal
 import sys
+import threading
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
@@ -96,6 +98,8 @@ def _add(operation: Operation, text: str, *special: str) -> None:
             raise MigrationError("nobody reads the report any more, so it was not carried on") from error
         except OSError as error:
             raise MigrationError(f"the report cannot be written: {error.strerror or error}") from error
+        except asyncio.CancelledError:
+            return 130
 
     command.__doc__ = text
     command.__annotations__ = {flag.name: hints[flag.name] for flag in taken}
@@ -153,6 +157,9 @@ def _options(operation: Operation, flags: Flags) -> Options:
 
 async def _connected(operation: Operation, flags: Flags) -> int:
     options = _options(operation, flags)
+    if sys.stdout is None:
+        raise MigrationError("the report cannot be written: stdout is closed")
+    _end_in_order()
     if not math.isfinite(flags.qps):
         raise typer.BadParameter(f"--qps {flags.qps}: must be a number of requests a second; 0 is no limit")
     budget = TokenBucket(flags.qps, max(1, int(flags.qps)))
@@ -177,6 +184,16 @@ async def _connected(operation: Operation, flags: Flags) -> int:
             progress=Progress(sys.stderr, time.monotonic),
         )
         return await migration.run(operation)
+
+
+def _end_in_order() -> None:
+    """Have SIGTERM, and SIGHUP unless ``nohup`` is in force, end the run as Ctrl-C does: with a whole report."""
+    task = asyncio.current_task()
+    if task is None or threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 async def _token(tokens: TokenSource, *, required: bool) -> bool:

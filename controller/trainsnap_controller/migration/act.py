@@ -17,6 +17,7 @@ from trainsnap_api.transport import (
     Disconnected,
     Forbidden,
     InternalError,
+    KindNotServed,
     NotFound,
     ObjectRefused,
     Resource,
@@ -26,8 +27,9 @@ from trainsnap_api.transport.resources import CONFIG_MAP, TRAINING_RUNTIME_SNAPS
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration.decide import Result, Step, not_ours
 from trainsnap_controller.migration.rehearse import Rehearsals
+from trainsnap_controller.observe.text import listed
 from trainsnap_controller.runtime.job import Job
-from trainsnap_controller.snapshot.capture import differences, listed, refused_fields
+from trainsnap_controller.snapshot.capture import differences, refused_fields
 from trainsnap_controller.snapshot.content import content_in, other_content
 
 JSON = dict[str, Any]
@@ -136,6 +138,8 @@ async def remove(api: Deleter, step: Step, config_map: JSON, *, dry_run: bool) -
             resource_version=meta["resourceVersion"],
             dry_run=dry_run,
         )
+    except KindNotServed:
+        raise  # no answer about the object
     except NotFound:
         pass
     except ApiError as error:

@@ -44,6 +44,7 @@ from trainsnap_controller.runtime.registry import standard
 JSON = dict[str, Any]
 
 PARALLEL: Final = 16
+ENOUGH_UNREACHED: Final = 4
 
 
 class Operation(StrEnum):
@@ -206,7 +207,7 @@ class Migration:
                 writes = operation is Operation.APPLY and not self.options.dry_run
                 return not writes or newer(job, config_map, rules.before) is not None
 
-            step = to_migrate(await gather.of(job, snapshot=matters), rules)
+            step = to_migrate(await gather.of(job, snapshot=matters, runtime=True), rules)
             return step if step.document is None or actor is None else await actor.migrate(job, step)
 
         async def roll_back(job: Job, gather: Gatherer) -> Step:
@@ -250,14 +251,14 @@ class Migration:
 
     async def _answered(self, work: Awaitable[Step]) -> Step:
         """The step, or what the API server had against it. One job without an answer is a problem of that job; as many
-        in a row as are worked on at once, and the server is gone: that ends the run."""
+        in a row as are worked on at once, four at least, and the server is gone: that ends the run."""
         try:
             step = await work
         except ApiError as error:
             step = Step(Result.PROBLEM, f"{error.method} {error.path}: {error.message}")
         except Disconnected as error:
             self._unreached += 1
-            if self._unreached >= self.options.parallel:
+            if self._unreached >= max(self.options.parallel, ENOUGH_UNREACHED):
                 raise
             return Step(Result.PROBLEM, f"{error}; run it again")
         self._unreached = 0

@@ -13,14 +13,22 @@ from trainsnap_controller.migration.facts import Facts
 from trainsnap_controller.migration.handback import config_map_of
 from trainsnap_controller.migration.legacy import judge
 from trainsnap_controller.migration.yaml_go import Document, read
+from trainsnap_controller.observe.text import listed
 from trainsnap_controller.runtime import status
 from trainsnap_controller.runtime.component import Write
 from trainsnap_controller.runtime.errors import BuildError
 from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Observed
-from trainsnap_controller.snapshot.capture import BUILT_IN_KINDS, listed
-from trainsnap_controller.snapshot.content import Content, captured_from, content_of, other_content, with_defaults
+from trainsnap_controller.snapshot.capture import BUILT_IN_KINDS
+from trainsnap_controller.snapshot.content import (
+    Content,
+    captured_from,
+    content_in,
+    content_of,
+    other_content,
+    with_defaults,
+)
 from trainsnap_controller.snapshot.digest import beyond_defaults
 from trainsnap_controller.snapshot.document import Origin, Whose, controlled_by, snapshot_of, whose
 
@@ -180,8 +188,9 @@ def verified(facts: Facts, framework: Framework, read: Callable[[str], Document]
 def _built_otherwise(job: Job, content: Content, snapshot: JSON, framework: Framework) -> list[str]:
     """Where the objects differ. Defaults of a newer CRD are in the snapshot only, and so in what it builds."""
     exact = not captured_from(snapshot, content)
-    before = _built(job, with_defaults(content) if exact else content.value, framework)
-    after = _built(job, snapshot.get("spec"), framework)
+    before, after = (
+        _built(job, with_defaults(one) if exact else one.value, framework) for one in (content, content_in(snapshot))
+    )
     if isinstance(before, str) or isinstance(after, str):
         return [] if before == after else [f"{before if isinstance(before, str) else after}"]
     if len(before) != len(after):

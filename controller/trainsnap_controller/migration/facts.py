@@ -115,14 +115,17 @@ class Gatherer:
         while self._walks:
             await self._walks.popitem()[1].close()
 
-    async def of(self, job: Job, *, snapshot: Callable[[JSON], bool] = lambda config_map: True) -> Facts:
-        """The ConfigMap of a job, and its snapshot, unless ``snapshot`` says of the ConfigMap that it is enough."""
+    async def of(
+        self, job: Job, *, snapshot: Callable[[JSON], bool] = lambda config_map: True, runtime: bool = False
+    ) -> Facts:
+        """The ConfigMap of a job, and its snapshot, unless ``snapshot`` says of the ConfigMap that it is enough.
+        ``runtime``: with neither, whether the runtime that it names exists."""
         config_map = await self._config_map(name_of(job.name), job.namespace)
         if config_map is not None and not snapshot(config_map):
             return Facts(job, config_map)
         found = await _find(self._api, TRAINING_RUNTIME_SNAPSHOT, job.name, job.namespace)
-        neither = config_map is None and found is None
-        return Facts(job, config_map, found, runtime_gone=neither and await self._runtime_is_gone(job))
+        asked = runtime and config_map is None and found is None
+        return Facts(job, config_map, found, runtime_gone=asked and await self._runtime_is_gone(job))
 
     async def _walk_along(self, page: Page) -> None:
         """Begin a walk in every namespace that has enough of the page's jobs, and end the oldest of too many."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Final
 
 from trainsnap_controller.migration.decide import Step
@@ -38,8 +39,8 @@ async def in_order(
         settled(job, await task, len(waiting) + remaining)
 
     try:
-        async with asyncio.TaskGroup() as tasks:
-            async for page in _ahead(pages):
+        async with asyncio.TaskGroup() as tasks, aclosing(_ahead(pages)) as upcoming:
+            async for page in upcoming:
                 for number, job in enumerate(page.jobs, 1):
                     remaining = len(page.jobs) - number + page.remaining
                     waiting.append((job, tasks.create_task(one(job))))
@@ -52,7 +53,7 @@ async def in_order(
         raise group.exceptions[0] from group
 
 
-async def _ahead(stream: AsyncGenerator[Page, None]) -> AsyncIterator[Page]:
+async def _ahead(stream: AsyncGenerator[Page, None]) -> AsyncGenerator[Page, None]:
     """Pages, the next one being read while one is worked on."""
     upcoming = asyncio.ensure_future(anext(stream, None))
     try:

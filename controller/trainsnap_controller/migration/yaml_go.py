@@ -28,17 +28,18 @@ class YamlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is read at most. ``size``: bytes of the text; ``expanded``: bytes of what aliases stand for, written out;
-    ``nodes``: values and keys, those that aliases stand for again each time.
+    """What is read at most. ``size``: bytes of the text; ``nodes``: values and keys that are written in it;
+    ``aliased``, ``expanded``: values and keys, and bytes of them, that aliases stand for.
 
     A ConfigMap holds 1 MiB at most, a snapshot 1.5 MiB; a runtime nests about 30 deep and has some hundred to a few
-    thousand values. So whatever exceeds these is not a runtime. Deeper ones are not taken into a snapshot from
-    anywhere.
+    thousand values of ten bytes and more. So whatever exceeds these is not a runtime. Deeper ones are not taken into a
+    snapshot from anywhere.
     """
 
     size: int = 1 << 20
     expanded: int = 1 << 20
-    nodes: int = 50_000
+    nodes: int = 150_000
+    aliased: int = 50_000
     depth: int = 100
 
 
@@ -264,8 +265,8 @@ class _Decoder:
 
     def _count(self, node: _Node) -> None:
         self._decoded += 1
-        if self._decoded > self._limits.nodes:
-            raise YamlError(f"line {node.line}: more than {self._limits.nodes} values, aliases written out")
+        if self._decoded - self._aliased > self._limits.nodes:
+            raise YamlError(f"more than {self._limits.nodes} values")
         if self._depth > self._limits.depth:
             raise YamlError(f"line {node.line}: nested more than {self._limits.depth} deep")
         if not self._alias_depth:
@@ -280,6 +281,8 @@ class _Decoder:
             raise YamlError(f"line {node.line}: excessive aliasing")
         if self._bytes > self._limits.expanded:
             raise YamlError(f"line {node.line}: aliases expand it to more than {self._limits.expanded} bytes")
+        if self._aliased > self._limits.aliased:
+            raise YamlError(f"line {node.line}: aliases stand for more than {self._limits.aliased} values")
 
     def _alias(self, node: _Node) -> Any:
         assert node.alias is not None

@@ -6,6 +6,7 @@ Called wherever a text of unknown length (an error, a list of names) goes into a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 EVENT_NOTE_BYTES: Final = 1024
@@ -26,6 +27,12 @@ def truncate(text: str, limit: int, ending: str = " ...") -> str:
         return data.decode("utf-8")
     tail = ending.encode()
     return data[: limit - len(tail)].decode("utf-8", "ignore") + ending
+
+
+def listed(lines: Sequence[str], limit: int = 5) -> str:
+    """The first of some findings, and how many more there are."""
+    more = f" (and {len(lines) - limit} more)" if len(lines) > limit else ""
+    return "; ".join(lines[:limit]) + more
 
 
 def event_note(text: str) -> str:

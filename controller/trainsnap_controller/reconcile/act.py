@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import structlog
+
 from trainsnap_api.transport import (
     ApiError,
     Conflict,
@@ -26,13 +28,13 @@ from trainsnap_controller import constants as c
 from trainsnap_controller.blocked import Blocked, CacheBehind, namespace_ends
 from trainsnap_controller.reconcile.compare import FROZEN, by_reference, stamped, up_to_date
 from trainsnap_controller.runtime.component import Component, Plan, Write
-from trainsnap_controller.runtime.frozen import keep_frozen
+from trainsnap_controller.runtime.frozen import differences, keep_frozen
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Observed
-from trainsnap_controller.snapshot.capture import refused_fields
 from trainsnap_controller.snapshot.digest import beyond_defaults
 
 JSON = dict[str, Any]
+_log = structlog.stdlib.get_logger(__name__)
 
 
 class Api(Protocol):
@@ -132,15 +134,21 @@ class Writer:
         self.remember(resource, stored)
 
     async def rehearse(self, document: JSON, live: JSON) -> tuple[str, ...]:
-        """Where applying a document would change the spec of a live JobSet, or why that would be refused. No write.
+        """Where applying a document would change the spec of a live JobSet. No write.
 
         The API server is asked, since applying also takes away what was applied before and is not in the document.
+        Where it refuses, since JobSet has frozen what would change, the places are those that the document has.
         """
         own = {**document, "spec": {**document["spec"], "suspend": bool(live["spec"].get("suspend"))}}
         try:
             answer = await self.api.apply(JOB_SET, own, field_manager=c.FIELD_MANAGER, force=True, dry_run=True)
+        except (ObjectRefused, Forbidden):
+            return differences(document, live)
         except ApiError as error:
-            return tuple(refused_fields(error))
+            # A report is not worth a job that waits: there is no second look.
+            _log.warning("a JobSet from before snapshots could not be compared", job_set=own["metadata"]["name"],
+                         namespace=own["metadata"]["namespace"], error=str(error))  # fmt: skip
+            return ()
         return tuple(beyond_defaults(live["spec"], answer["spec"], "spec", exact=True))
 
     async def follow_suspend(self, job: Job, job_set: JSON) -> None:
@@ -193,6 +201,7 @@ class Writer:
 
 def lasting(error: ApiError) -> bool:
     """Whether a write was refused for what is in it: only a change of the job or of the cluster can help."""
+    # 405: the API server does not let its kind be written in this way.
     return isinstance(error, ObjectRefused | Forbidden | NotFound) or error.status == 405
 
 

@@ -17,7 +17,7 @@ from trainsnap_controller.observe.events import (
     RESOURCES_CREATION_FAILED,
     EventRecorder,
 )
-from trainsnap_controller.observe.text import failure_note
+from trainsnap_controller.observe.text import failure_note, listed
 from trainsnap_controller.runtime.job import Job
 
 SHOWN_DIFFERENCES: Final = 3
@@ -48,7 +48,9 @@ class Reporter:
     def kept(self, job: Job, differences: tuple[str, ...]) -> None:
         """Parts of an existing JobSet stay as they are, though they would be built otherwise today."""
         self.events.record(
-            _about(job), JOB_SET_KEPT, f"JobSet {job.name} keeps what cannot change any more: {_shown(differences)}"
+            _about(job),
+            JOB_SET_KEPT,
+            f"JobSet {job.name} keeps what cannot change any more: {listed(differences, SHOWN_DIFFERENCES)}",
         )
 
     def legacy_differs(self, job: Job, differences: tuple[str, ...]) -> None:
@@ -57,17 +59,12 @@ class Reporter:
             _about(job),
             LEGACY_JOB_DIFFERS,
             f"{job.runtime_ref.kind} {job.runtime_ref.name} has changed since JobSet {job.name} was built, "
-            f"which stays as it is: {_shown(differences)}",
+            f"which stays as it is: {listed(differences, SHOWN_DIFFERENCES)}",
         )
 
     def legacy_ignored(self, job: Job, note: str) -> None:
         """A ConfigMap of the reference's name is left alone."""
         self.events.record(_about(job), LEGACY_CONFIG_MAP_IGNORED, note)
-
-
-def _shown(differences: tuple[str, ...]) -> str:
-    more = len(differences) - SHOWN_DIFFERENCES
-    return "; ".join(differences[:SHOWN_DIFFERENCES]) + (f" (and {more} more)" if more > 0 else "")
 
 
 def _about(job: Job) -> dict[str, Any]:

@@ -43,6 +43,12 @@ def keep_frozen(wanted: JSON, live: JSON) -> Kept:
     return Kept({**wanted, "spec": spec}, tuple(_missing(wanted["spec"], spec, "spec")))
 
 
+def differences(wanted: JSON, live: JSON) -> tuple[str, ...]:
+    """Paths at which a live JobSet lacks something of the wanted one, whether it runs or not."""
+    spec = {key: value for key, value in wanted["spec"].items() if key != "suspend"}
+    return tuple(_missing(spec, live.get("spec") or {}, "spec"))
+
+
 def _jobs(job_set: JSON) -> list[JSON]:
     jobs: list[JSON] = (job_set.get("spec") or {}).get("replicatedJobs") or []
     return jobs

@@ -7,7 +7,7 @@ the other stored. Called by the TrainJob reconciler; never touches the JobSet.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -29,6 +29,7 @@ from trainsnap_api.transport.resources import (
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
 from trainsnap_controller.blocked import Blocked, CacheBehind, namespace_ends
+from trainsnap_controller.observe.text import listed
 from trainsnap_controller.snapshot import reads
 from trainsnap_controller.snapshot.digest import beyond_defaults, canonical_json, deeper_than
 from trainsnap_controller.snapshot.document import (
@@ -311,12 +312,6 @@ def _rejected(ref: RuntimeRef, origin: Origin, error: ApiError) -> Blocked:
 
 def _title(ref: RuntimeRef, origin: Origin) -> str:
     return f"the snapshot of {ref.kind} {ref.name} from its {origin}"
-
-
-def listed(lines: Sequence[str], limit: int = 5) -> str:
-    """The first of some findings, and how many more there are."""
-    more = f" (and {len(lines) - limit} more)" if len(lines) > limit else ""
-    return "; ".join(lines[:limit]) + more
 
 
 def _origin(jobset: JSON | None, runtime: JSON, ref: RuntimeRef, *, older: bool) -> Origin:

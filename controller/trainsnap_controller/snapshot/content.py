@@ -2,7 +2,8 @@
 """What blueprint a runtime object or a snapshot holds, and whether two of them are the same. Pure.
 
 A snapshot is read with defaults that it was not captured with, some of them of a CRD that is newer than it. So it is
-the same as another blueprint if it was captured from equal content, or if it is equal once both have their defaults.
+the same as another blueprint if it was captured from equal content, or if both are equal with the defaults of this
+release's schema.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ from trainsnap_api.transport import (
     Resource,
     TransportError,
 )
+from trainsnap_controller.migration.act import remove
 from trainsnap_controller.migration.command import Migration, MigrationError, Operation, Options
+from trainsnap_controller.migration.decide import Result, Step
 from trainsnap_controller.migration.report import Format, Progress, report
 
 pytestmark = pytest.mark.anyio
@@ -139,3 +141,24 @@ async def test_the_journal_and_the_report_use_the_same_words(tmp_path: Path) -> 
     (ended,) = (line for line in lines if line["event"] == "ended")
     assert {**ended["sums"], "jobs": 40} == sums
     assert words <= sums.keys()
+
+
+async def test_a_deletion_that_nobody_answered_is_not_done() -> None:
+    """A 404 that is not about the object: the ConfigMap is still there."""
+
+    class Elsewhere:
+        async def delete(self, *args: Any, **options: Any) -> None:
+            raise KindNotServed("the server does not serve /x", status=404)
+
+    metadata = {"name": "job-runtime-snapshot", "namespace": "ns", "uid": "c1", "resourceVersion": "7"}
+    with pytest.raises(KindNotServed):
+        await remove(Elsewhere(), Step(Result.DONE, "verified"), {"metadata": metadata}, dry_run=False)
+
+
+async def test_one_job_at_a_time_is_no_reason_to_give_up_at_the_first_one_without_an_answer() -> None:
+    out = io.StringIO()
+    api = Api({"job-07": Disconnected("reset")})
+    one = migration(api, out)
+    one.options = Options(parallel=1)
+    assert await one.run(Operation.PLAN) == 1
+    assert len(json.loads(out.getvalue())["jobs"]) == len(NAMES)

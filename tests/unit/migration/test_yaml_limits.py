@@ -12,7 +12,7 @@ LAUGHS = "a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
 )
 LONG_TEXT = "a: &a " + "x" * 100_000 + "\nb: [" + ", ".join(["*a"] * 90) + "]\n"
-EMPTIES = "a: &a [" + "{}," * 20_000 + "]\n" + "".join(f"b{n}: *a\n" for n in range(2))
+EMPTIES = "a: &a [" + "{}," * 20_000 + "]\n" + "".join(f"b{n}: *a\n" for n in range(3))
 MERGES = "a: &a {k: 1}\n" + "".join(f"m{n}: &m{n} {{<<: [*a, *a]}}\n" for n in range(3))
 
 
@@ -24,10 +24,10 @@ MERGES = "a: &a {k: 1}\n" + "".join(f"m{n}: &m{n} {{<<: [*a, *a]}}\n" for n in r
         pytest.param("[" * 200, "nested more than 100 deep", id="brackets that never close"),
         pytest.param("\n".join(" " * n + "a:" for n in range(400)), "nested more than 100 deep", id="deep indents"),
         pytest.param("a: " + "x" * (3 << 20), "more than the 1048576 that are read", id="a text that is too long"),
-        pytest.param("[" + "a," * 60_000 + "]", "more than 50000 values", id="too many values"),
-        pytest.param("[" + "{}," * 60_000 + "]", "more than 50000 values", id="too many objects"),
-        pytest.param("? a\n" * 60_000, "more than 50000 values", id="too many keys without a value"),
-        pytest.param(EMPTIES, "more than 50000 values, aliases written out", id="aliases of many small values"),
+        pytest.param("[" + "a," * 160_000 + "]", "more than 150000 values", id="too many values"),
+        pytest.param("[" + "{}," * 160_000 + "]", "more than 150000 values", id="too many objects"),
+        pytest.param("? a\n" * 160_000, "more than 150000 values", id="too many keys without a value"),
+        pytest.param(EMPTIES, "aliases stand for more than 50000 values", id="aliases of many small values"),
         pytest.param("a: &a [*a]", "contains itself", id="an anchor within itself"),
         pytest.param("a: &a {<<: *a}", "contains itself", id="a merge of itself"),
         pytest.param("a: *b", "unknown anchor 'b'", id="an alias of nothing"),

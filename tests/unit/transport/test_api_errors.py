@@ -171,6 +171,22 @@ def test_a_missing_kind_is_told_from_a_missing_object(body: object, want: type[e
     assert error.reason == "NotFound"
 
 
+@pytest.mark.parametrize(
+    "body", [b"default backend - 404", b"<html>404 Not Found</html>", b"", b"404 page not found: x"]
+)
+def test_a_404_of_something_in_front_says_nothing_about_the_object(body: bytes) -> None:
+    """Taken for absence, it would have a job start from another content, or a list end early."""
+    error = build(404, body)
+    assert type(error) is errors.Unavailable
+    assert error.status == 404
+    assert "the server answered 404 to GET /p" in str(error)
+
+
+@pytest.mark.parametrize("seconds", [10**400, 10**9, -(10**400), True, float("1e300")])
+def test_waits_that_cannot_be_are_none(seconds: Any) -> None:
+    assert build(429, {"details": {"retryAfterSeconds": seconds}}).retry_after in (None, 1.0)
+
+
 def test_long_bodies_are_cut() -> None:
     assert len(str(build(500, b"x" * 100_000))) < 400
 
