@@ -453,9 +453,7 @@ async def test_several_at_once_one_interrupted_one_unheard_and_the_operator(
         journal = migrate.folder / f"{name}.jsonl"
         slow = command(migrate, "apply", "-o", "json", "--qps", "4", "--parallel", "2", "--journal", str(journal))
         async with await anyio.open_process(slow, stdin=subprocess.DEVNULL) as process:
-            await eventually(
-                lambda j=journal: contents(j), lambda text: '"job"' in text, what="a job is done", seconds=60
-            )
+            await has_done_a_job(journal)
             process.send_signal(number)
             assert await process.wait() == 130
             assert process.stderr is not None
@@ -487,6 +485,11 @@ async def test_several_at_once_one_interrupted_one_unheard_and_the_operator(
     for name in names:
         assert image_of(await cluster.get(TRAINING_RUNTIME_SNAPSHOT, name)) == "acme/train:1"
         assert await cluster.get(JOB_SET, name) == before[f"JobSet {name}"]
+
+
+async def has_done_a_job(journal: Path) -> None:
+    """Return when a run has written that it is done with a job."""
+    await eventually(lambda: contents(journal), lambda text: '"job"' in text, what="a job is done", seconds=60)
 
 
 async def contents(path: Path) -> str:
