@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -13,6 +14,11 @@ from support.operator import Operator
 # How long one example takes says more about what else the machine does than about the code.
 settings.register_profile("trainsnap", deadline=None)
 settings.load_profile("trainsnap")
+
+
+def pytest_configure() -> None:
+    """Have SIGHUP do what it does by default, here and in what tests start: under ``nohup`` it would be ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
