@@ -17,8 +17,13 @@ settings.load_profile("trainsnap")
 
 
 def pytest_configure() -> None:
-    """Have SIGHUP do what it does by default, here and in what tests start: under ``nohup`` it would be ignored."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    """Have signals do what they do by default, here and in what tests start.
+
+    Under ``nohup`` SIGHUP would be ignored, in the background of a script SIGINT.
+    """
+    for number, default in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, default)
 
 
 @pytest.fixture(scope="session")
