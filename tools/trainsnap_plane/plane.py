@@ -235,9 +235,10 @@ class Plane:
             self._wait_for_supervisor()
         except NotRunning:
             clear_remains(self._layout, self._state, keep=keep)
+        else:
+            _sweep_ports()
         finally:
             self._control.close()
-        _sweep_ports()
 
     def _wait_for_supervisor(self, patience: float = 5.0) -> None:
         """Its locks are free only when the process is gone, a moment after it closed the connection."""
