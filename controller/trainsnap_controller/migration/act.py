@@ -27,10 +27,10 @@ from trainsnap_api.transport.resources import CONFIG_MAP, TRAINING_RUNTIME_SNAPS
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration.decide import Result, Step, not_ours
 from trainsnap_controller.migration.rehearse import Rehearsals
+from trainsnap_controller.migration.sameness import content_in, other_content
 from trainsnap_controller.observe.text import listed
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.snapshot.capture import differences, refused_fields
-from trainsnap_controller.snapshot.content import content_in, other_content
 
 JSON = dict[str, Any]
 

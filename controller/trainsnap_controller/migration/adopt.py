@@ -16,13 +16,14 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from trainsnap_api.transport import Conflict, Forbidden, KindNotServed, NotFound, ObjectRefused, Resource
+from trainsnap_api.transport import Conflict, Forbidden, ObjectRefused, Resource
 from trainsnap_api.transport.resources import CONFIG_MAP
 from trainsnap_controller import blocked as reasons
 from trainsnap_controller import constants as c
 from trainsnap_controller.blocked import Blocked
 from trainsnap_controller.migration.handback import config_map_of
 from trainsnap_controller.migration.legacy import Fault, LegacyVerdict, judge, name_of
+from trainsnap_controller.migration.lookup import find
 from trainsnap_controller.migration.yaml_go import CachedReader, Document
 from trainsnap_controller.snapshot.document import Owner, RuntimeRef, controlled_by
 
@@ -73,7 +74,7 @@ class Legacy:
         """
         if self.mode is Mode.IGNORE:
             return None
-        config_map = await self._find(owner)
+        config_map = await find(self.api, CONFIG_MAP, name_of(owner.name), owner.namespace)
         if config_map is None:
             return None
         title = f"ConfigMap {config_map['metadata']['name']}"
@@ -95,7 +96,7 @@ class Legacy:
         """Write the job's ConfigMap beside its snapshot where ``dual-write`` is set. One of somebody else is left."""
         if self.mode is not Mode.DUAL_WRITE:
             return
-        found = await self._find(owner)
+        found = await find(self.api, CONFIG_MAP, name_of(owner.name), owner.namespace)
         wanted = config_map_of(snapshot, owner.owner_reference, found)
         if wanted is None:
             return
@@ -115,11 +116,3 @@ class Legacy:
             if sum(len(text) for text in (config_map.get("data") or {}).values()) < _LONG:
                 return judge(config_map, owner, ref, self.read)
             return await asyncio.to_thread(judge, config_map, owner, ref, self.read)
-
-    async def _find(self, owner: Owner) -> JSON | None:
-        try:
-            return await self.api.get(CONFIG_MAP, name_of(owner.name), owner.namespace)
-        except KindNotServed:
-            raise  # not an answer about this object: a ConfigMap that is there would be passed over for good
-        except NotFound:
-            return None

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from trainsnap_api.transport import AlreadyExists, ApiError, Disconnected, Forbidden, KindNotServed, NotFound, Resource
+from trainsnap_api.transport import AlreadyExists, ApiError, Disconnected, Forbidden, NotFound, Resource
 from trainsnap_api.transport.resources import CONFIG_MAP, NAMESPACE
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration import state
@@ -34,6 +34,7 @@ from trainsnap_controller.migration.decide import (
 from trainsnap_controller.migration.facts import Api as Reader
 from trainsnap_controller.migration.facts import Gatherer, rivals
 from trainsnap_controller.migration.journal import Journal, last_run, opened
+from trainsnap_controller.migration.lookup import find
 from trainsnap_controller.migration.report import Progress, Report, Sums
 from trainsnap_controller.migration.several import in_order
 from trainsnap_controller.migration.yaml_go import CachedReader, Document
@@ -277,11 +278,8 @@ class Migration:
     async def _stored_moment(self, operation: Operation) -> datetime | None:
         """The ``legacyBefore`` of the cluster; None while it has none, or where a reading caller may not see it."""
         try:
-            return state.parse(await self.caller.get(CONFIG_MAP, c.STATE_NAME, c.NAMESPACE))
-        except KindNotServed:
-            raise
-        except NotFound:
-            return None
+            stored = await find(self.caller, CONFIG_MAP, c.STATE_NAME, c.NAMESPACE)
+            return None if stored is None else state.parse(stored)
         except Forbidden:
             if operation.writes:
                 raise

@@ -12,6 +12,7 @@ from typing import Any
 from trainsnap_controller.migration.facts import Facts
 from trainsnap_controller.migration.handback import config_map_of
 from trainsnap_controller.migration.legacy import judge
+from trainsnap_controller.migration.sameness import captured_from, content_in, other_content, with_defaults
 from trainsnap_controller.migration.yaml_go import Document, read
 from trainsnap_controller.observe.text import listed
 from trainsnap_controller.runtime import status
@@ -21,14 +22,7 @@ from trainsnap_controller.runtime.framework import Framework
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.runtime.observed import Observed
 from trainsnap_controller.snapshot.capture import BUILT_IN_KINDS
-from trainsnap_controller.snapshot.content import (
-    Content,
-    captured_from,
-    content_in,
-    content_of,
-    other_content,
-    with_defaults,
-)
+from trainsnap_controller.snapshot.content import Content, content_of
 from trainsnap_controller.snapshot.digest import beyond_defaults
 from trainsnap_controller.snapshot.document import Origin, Whose, controlled_by, snapshot_of, whose
 

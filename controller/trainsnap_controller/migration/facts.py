@@ -16,11 +16,12 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from trainsnap_api.transport import Forbidden, KindNotServed, NotFound, RawPage, Resource
+from trainsnap_api.transport import Forbidden, KindNotServed, RawPage, Resource
 from trainsnap_api.transport.resources import CONFIG_MAP, DEPLOYMENT, LEASE, TRAIN_JOB, TRAINING_RUNTIME_SNAPSHOT
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration.bulk import Walk
 from trainsnap_controller.migration.legacy import name_of
+from trainsnap_controller.migration.lookup import find
 from trainsnap_controller.runtime.job import Job
 from trainsnap_controller.snapshot.capture import BUILT_IN_KINDS
 
@@ -123,7 +124,7 @@ class Gatherer:
         config_map = await self._config_map(name_of(job.name), job.namespace)
         if config_map is not None and not snapshot(config_map):
             return Facts(job, config_map)
-        found = await _find(self._api, TRAINING_RUNTIME_SNAPSHOT, job.name, job.namespace)
+        found = await find(self._api, TRAINING_RUNTIME_SNAPSHOT, job.name, job.namespace)
         asked = runtime and config_map is None and found is None
         return Facts(job, config_map, found, runtime_gone=asked and await self._runtime_is_gone(job))
 
@@ -150,7 +151,7 @@ class Gatherer:
         key = (resource, job.namespace if resource.namespaced else None, job.runtime_ref.name)
         if key not in self._runtimes:
             try:
-                self._runtimes[key] = await _find(self._api, resource, key[2], key[1]) is None
+                self._runtimes[key] = await find(self._api, resource, key[2], key[1]) is None
             except Forbidden:
                 self._runtimes[key] = False
             if len(self._runtimes) > MOST_RUNTIMES:
@@ -160,15 +161,15 @@ class Gatherer:
     async def _config_map(self, name: str, namespace: str) -> JSON | None:
         walk = self._walks.get(namespace)
         found = None if walk is None else await walk.find(name)
-        return found if found is not None else await _find(self._api, CONFIG_MAP, name, namespace)
+        return found if found is not None else await find(self._api, CONFIG_MAP, name, namespace)
 
 
 async def rivals(api: Api, now: datetime, namespace: str = c.NAMESPACE) -> list[str]:
     """What shows that the reference may still be running: one line each. Its Lease name is ours as well."""
     found = []
     try:
-        deployment = await _find(api, DEPLOYMENT, REFERENCE_DEPLOYMENT, namespace)
-        lease = await _find(api, LEASE, c.LEASE_NAME, namespace)
+        deployment = await find(api, DEPLOYMENT, REFERENCE_DEPLOYMENT, namespace)
+        lease = await find(api, LEASE, c.LEASE_NAME, namespace)
     except Forbidden as error:
         return [f"you may not look: {error.message}"]
     if deployment is not None and (deployment.get("spec") or {}).get("replicas", 1) > 0:
@@ -184,14 +185,3 @@ async def rivals(api: Api, now: datetime, namespace: str = c.NAMESPACE) -> list[
 def _stale(renewed: str | None, now: datetime) -> bool:
     """Whether a Lease was given up without a word; long enough ago that no clock is that wrong."""
     return renewed is not None and (now - datetime.fromisoformat(renewed)).total_seconds() > STALE_SECONDS
-
-
-async def _find(api: Api, resource: Resource, name: str, namespace: str | None) -> JSON | None:
-    try:
-        return await api.get(resource, name, namespace)
-    except KindNotServed:
-        if resource.group != c.GROUP:
-            raise  # every cluster serves it: this is no answer about the object, which may be there
-        return None
-    except NotFound:
-        return None

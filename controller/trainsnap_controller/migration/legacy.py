@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from trainsnap_controller import constants as c
 from trainsnap_controller.migration.yaml_go import Document, YamlError, read
+from trainsnap_controller.observe.text import truncate
 from trainsnap_controller.snapshot.content import KNOWN_RUNTIMES
 from trainsnap_controller.snapshot.digest import FREE_MAPS
 from trainsnap_controller.snapshot.document import Owner, RuntimeRef
@@ -24,6 +25,8 @@ JSON = dict[str, Any]
 
 SUFFIX: Final = "-runtime-snapshot"
 KEY: Final = "runtime"
+_SHOWN: Final = 253
+"""Bytes of a text of somebody's that are repeated: as many as the longest name has."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -117,14 +120,16 @@ def _runtime(value: Any, ref: RuntimeRef, notes: list[str]) -> JSON:
     want = {"group": ref.api_group, "kind": ref.kind, "name": ref.name}
     wrong = [key for key in want if found[key] != want[key] and (want[key] or key == "name")]
     if wrong:
-        told = ", ".join(f"{key} {_short(found[key] or '<none>')} instead of {want[key]}" for key in wrong)
+        told = ", ".join(
+            f"{key} {truncate(found[key] or '<none>', _SHOWN, '...')} instead of {want[key]}" for key in wrong
+        )
         raise _Refused(Fault.RUNTIME, f"it is of another runtime than spec.runtimeRef names: {told}")
     known = found["kind"] in KNOWN_RUNTIMES and found["group"] == c.GROUP
     rest = {key: item for key, item in value.items() if key not in ("apiVersion", "kind", "metadata", "status")}
     if known:
         unknown = sorted(key for key, item in rest.items() if key != "spec" and item is not None)
         if unknown:
-            raise _Refused(Fault.TEXT, f"data[{KEY!r}]: unknown field {_short(', '.join(unknown))}")
+            raise _Refused(Fault.TEXT, f"data[{KEY!r}]: unknown field {truncate(', '.join(unknown), _SHOWN, '...')}")
         spec = _object(value, "spec")
         rest = {"spec": without_nulls(spec)} if value.get("spec") is not None else {}
     return {
@@ -152,11 +157,6 @@ def _provenance(metadata: JSON, notes: list[str]) -> JSON:
         if strings:
             kept[key] = strings
     return kept
-
-
-def _short(text: str, limit: int = 253) -> str:
-    """A text of somebody's, not longer than the longest name."""
-    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def _object(holder: JSON, key: str, prefix: str = "") -> JSON:

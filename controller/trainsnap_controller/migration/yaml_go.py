@@ -9,7 +9,6 @@ keys, aliases, duplicate keys and their limits follow the Go library; PyYAML's o
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -151,16 +150,22 @@ def _where(error: yaml.YAMLError) -> str:
     return " ".join(str(error).split())
 
 
+_NODES: Final = frozenset({ev.ScalarEvent, ev.MappingStartEvent, ev.SequenceStartEvent, ev.AliasEvent})
+
+
 def _compose(events: Iterator[Any], limits: Limits) -> _Node | None:
     """The tree of the first document; None when there is none. Stops right after its end."""
     anchors: dict[str, _Node] = {}
-    # A text with too many nodes is refused before a tree of them is there: two events a node at most, and the ends.
-    events = itertools.chain(itertools.islice(events, 2 * limits.nodes + 4), _too_many(limits))
     root = _Node("document", 0)
     open_nodes = [root]
     items = root.items
+    nodes = 0
     for event in events:
         kind = type(event)
+        if kind in _NODES:
+            nodes += 1
+            if nodes > limits.nodes:
+                raise YamlError(f"line {event.start_mark.line + 1}: more than {limits.nodes} values")
         if kind is ev.ScalarEvent:
             node = _Node("scalar", event.start_mark.line + 1, event.value, event.tag, event.implicit[0])
             items.append(node)
@@ -186,11 +191,6 @@ def _compose(events: Iterator[Any], limits: Limits) -> _Node | None:
         elif kind is ev.StreamEndEvent:
             return None
     return None
-
-
-def _too_many(limits: Limits) -> Iterator[Any]:
-    raise YamlError(f"more than {limits.nodes} values")
-    yield
 
 
 def _aliased(event: Any, anchors: dict[str, _Node]) -> _Node:
@@ -265,8 +265,6 @@ class _Decoder:
 
     def _count(self, node: _Node) -> None:
         self._decoded += 1
-        if self._decoded - self._aliased > self._limits.nodes:
-            raise YamlError(f"more than {self._limits.nodes} values")
         if self._depth > self._limits.depth:
             raise YamlError(f"line {node.line}: nested more than {self._limits.depth} deep")
         if not self._alias_depth:

@@ -29,7 +29,7 @@ def truncate(text: str, limit: int, ending: str = " ...") -> str:
     return data[: limit - len(tail)].decode("utf-8", "ignore") + ending
 
 
-def listed(lines: Sequence[str], limit: int = 5) -> str:
+def listed(lines: Sequence[str], limit: int = 10) -> str:
     """The first of some findings, and how many more there are."""
     more = f" (and {len(lines) - limit} more)" if len(lines) > limit else ""
     return "; ".join(lines[:limit]) + more

@@ -1,20 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What blueprint a runtime object or a snapshot holds, and whether two of them are the same. Pure.
-
-A snapshot is read with defaults that it was not captured with, some of them of a CRD that is newer than it. So it is
-the same as another blueprint if it was captured from equal content, or if both are equal with the defaults of this
-release's schema.
-"""
+"""What blueprint a runtime object holds. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainsnap_api.validation.schema import root
-from trainsnap_api.validation.values import prepared
 from trainsnap_controller import constants as c
-from trainsnap_controller.snapshot.digest import beyond_defaults, digest
 
 JSON = dict[str, Any]
 
@@ -39,30 +31,3 @@ def content_of(runtime: JSON) -> Content:
     if runtime["kind"] in KNOWN_RUNTIMES and runtime["apiVersion"].partition("/")[0] == c.GROUP:
         return Content("spec", runtime.get("spec"))
     return Content("opaque", {key: value for key, value in runtime.items() if key not in _NOT_CONTENT})
-
-
-def content_in(snapshot: JSON) -> Content:
-    """The part of a snapshot that came from the runtime."""
-    if "opaque" in snapshot:
-        return Content("opaque", snapshot["opaque"].get("spec"))
-    return Content("spec", snapshot.get("spec"))
-
-
-def captured_from(snapshot: JSON, content: Content) -> bool:
-    """Whether a snapshot was captured from equal content: what it shows beyond that are the API server's defaults."""
-    return bool(snapshot["source"].get("digest") == digest(content.value))
-
-
-def with_defaults(content: Content) -> Any:
-    """The value as this release's schema completes it; that of other kinds has none."""
-    return prepared(root("TrainingRuntimeSpec"), content.value) if content.field == "spec" else content.value
-
-
-def other_content(snapshot: JSON, content: Content) -> list[str]:
-    """Where a snapshot says something else than a blueprint does: one line each."""
-    stored = content_in(snapshot)
-    if stored.field != content.field or (stored.value is None) != (content.value is None):
-        return [f"{content.field}: only one of them has it"]
-    if captured_from(snapshot, content):
-        return list(beyond_defaults(content.value, stored.value, content.field))
-    return list(beyond_defaults(with_defaults(content), with_defaults(stored), content.field, exact=True))

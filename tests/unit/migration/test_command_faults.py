@@ -66,11 +66,13 @@ class Api:
         yield RawPage([msgspec.Raw(msgspec.json.encode(job)) for job in jobs], "1", None)
 
 
-def migration(api: Any, out: io.StringIO, kind: Format = Format.JSON, **options: Any) -> Migration:
+def migration(
+    api: Any, out: io.StringIO, kind: Format = Format.JSON, *, parallel: int = 4, **options: Any
+) -> Migration:
     return Migration(
         caller=api,
         operator=None,
-        options=Options(parallel=4, **options),
+        options=Options(parallel=parallel, **options),
         report=report(kind, out, everything=True),
         progress=Progress(io.StringIO(), time.monotonic, quiet=True),
     )
@@ -158,7 +160,5 @@ async def test_a_deletion_that_nobody_answered_is_not_done() -> None:
 async def test_one_job_at_a_time_is_no_reason_to_give_up_at_the_first_one_without_an_answer() -> None:
     out = io.StringIO()
     api = Api({"job-07": Disconnected("reset")})
-    one = migration(api, out)
-    one.options = Options(parallel=1)
-    assert await one.run(Operation.PLAN) == 1
+    assert await migration(api, out, parallel=1).run(Operation.PLAN) == 1
     assert len(json.loads(out.getvalue())["jobs"]) == len(NAMES)
