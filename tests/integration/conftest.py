@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from support.eras import before_trainsnap
 from support.fixtures import admin, cluster, local_plane, namespace, no_exported_kubeconfig, operator, operator_process
+from support.operator import Operator
 from support.plane import Target, target
+from trainsnap_api.transport import Transport
 
 __all__ = ["admin", "cluster", "local_plane", "namespace", "no_exported_kubeconfig", "operator", "operator_process"]
 
@@ -17,3 +20,10 @@ __all__ = ["admin", "cluster", "local_plane", "namespace", "no_exported_kubeconf
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """Where the tests of this folder run; started when the first test asks for it, once a session."""
     yield from target("api", tmp_path_factory.mktemp("plane-api"))
+
+
+@pytest.fixture(scope="module")
+async def stopped(operator_process: Operator, admin: Transport) -> AsyncIterator[Operator]:
+    """The operator, stopped, in a cluster of the reference."""
+    async with before_trainsnap(operator_process, admin) as operator:
+        yield operator

@@ -7,7 +7,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 import yaml
 
 from support.cluster import Cluster, eventually
-from support.eras import before_trainsnap, remove_webhooks
+from support.eras import remove_webhooks
 from support.identity import service_account, user_with
 from support.legacy import config_map, finish, job_set, left_by_reference, live_runtime
 from support.migrating import Migrate
@@ -43,13 +42,6 @@ from trainsnap_controller.snapshot.document import Origin, snapshot_of
 pytestmark = [pytest.mark.anyio, pytest.mark.api]
 
 JSON = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-async def stopped(operator_process: Operator, admin: Transport) -> AsyncIterator[Operator]:
-    """The operator, stopped, in a cluster of the reference."""
-    async with before_trainsnap(operator_process, admin) as operator:
-        yield operator
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from support.cluster import Cluster
-from support.eras import before_trainsnap, remove_webhooks
+from support import pages
+from support.cluster import Cluster, eventually
+from support.eras import remove_webhooks
 from support.legacy import left_by_reference
 from support.objects import image_of, runtime, runtime_spec, train_job
 from support.operator import Operator
@@ -34,22 +34,14 @@ from trainsnap_api.transport.resources import (
 pytestmark = [pytest.mark.anyio, pytest.mark.api, pytest.mark.timeout(300)]
 
 JSON = dict[str, Any]
-ROOT = Path(__file__).parents[2]
-BLOCKS = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / "migration.md").read_text(), re.DOTALL | re.MULTILINE)
+BLOCKS = pages.blocks("docs/migration.md", "sh")
 
 
 def block(containing: str) -> str:
     """The one block of the guide that holds a text."""
-    found: list[str] = [text for text in BLOCKS if containing in text]
+    found = [text for text in BLOCKS if containing in text]
     assert len(found) == 1, containing
     return found[0]
-
-
-@pytest.fixture(scope="module")
-async def stopped(operator_process: Operator, admin: Transport) -> AsyncIterator[Operator]:
-    """The operator, stopped, in a cluster of the reference."""
-    async with before_trainsnap(operator_process, admin) as operator:
-        yield operator
 
 
 class Shell:
@@ -96,7 +88,7 @@ async def test_what_is_installed_beside_the_reference_lets_plan_try_every_conten
     await left_by_reference(cluster, train_job("job", cluster.namespace))
     lines = block("-k crds").splitlines()
     (begin,) = (number for number, line in enumerate(lines) if line.startswith("trainsnap migrate plan"))
-    said = await shell("\n".join(lines[: begin + 1]), where=ROOT)
+    said = await shell("\n".join(lines[: begin + 1]), where=pages.ROOT)
     assert "the API server would store it as it is" in said
     assert "contents are not tried" not in said
 
@@ -119,10 +111,12 @@ async def test_a_backup_is_restored_by_the_lines_of_the_guide(
     await cluster.patch(TRAINING_RUNTIME, "rt", {"spec": runtime_spec(image="acme/train:2")})
     await admin.create(DEPLOYMENT, deployment("trainsnap"))
     try:
-        await shell("kubectl apply --server-side -f deploy/kustomize/base/webhooks.yaml", where=ROOT)
-        await refused_by_webhooks(cluster)
+        await shell("kubectl apply --server-side -f deploy/kustomize/base/webhooks.yaml", where=pages.ROOT)
+        await eventually(
+            lambda: refusal(cluster), lambda said: "failed calling webhook" in said, what="webhooks are asked"
+        )
         await shell(block("delete mutatingwebhookconfiguration"))
-        await anyio.sleep(0.5)
+        await eventually(lambda: refusal(cluster), lambda said: said == "", what="webhooks are not asked any more")
         for name in ("job", "other", "bare"):
             await cluster.create(train_job(name, cluster.namespace))
         said = await shell(block("apply --server-side -f runtime-snapshots.json"))
@@ -137,16 +131,13 @@ async def test_a_backup_is_restored_by_the_lines_of_the_guide(
         assert image_of(await cluster.until(JOB_SET, name)) == image
 
 
-async def refused_by_webhooks(cluster: Cluster) -> None:
-    """Wait until the API server asks webhooks that nobody serves."""
-    with anyio.fail_after(30):
-        while True:
-            try:
-                await cluster.api.create(TRAIN_JOB, train_job("probe", cluster.namespace), dry_run=True)
-            except ApiError as error:
-                assert "failed calling webhook" in error.message, error
-                return
-            await anyio.sleep(0.2)
+async def refusal(cluster: Cluster) -> str:
+    """What the API server has against a TrainJob."""
+    try:
+        await cluster.api.create(TRAIN_JOB, train_job("probe", cluster.namespace), dry_run=True)
+    except ApiError as error:
+        return error.message
+    return ""
 
 
 def deployment(name: str) -> JSON:
